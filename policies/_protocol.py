@@ -1,0 +1,112 @@
+"""What a policy is asked, what it may see, and what it answers.
+
+A policy sees what a router sees: the headers and the content of a request, the limit the client set (never the
+realised length), the router's own count of requests in flight, and what engines reported, as old as the telemetry makes
+it. It answers with an engine and the name of the branch that led there. It is a dataclass: its fields are its
+parameters, its class docstring is its entry in the reference. It draws no random numbers of its own: every random choice
+goes through ``pick``, so recorded decisions of a real router can be put in its place.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeVar
+
+from policies._content import Content
+
+T = TypeVar("T")
+
+Pick = Callable[..., Any]
+"""``pick(candidates, weights=None)`` returns one of the candidates, uniformly or by weight."""
+
+
+@dataclass(slots=True)
+class RequestView:
+    """One request as a router receives it."""
+
+    id: int
+    """Serial number of the request; a retry keeps it."""
+    headers: Mapping[str, str]
+    """HTTP headers, names in lower case."""
+    content: Content
+    """The prompt as spans, counted in tokens."""
+    prompt_tokens: int
+    max_tokens: int | None = None
+    """The client's limit on generated tokens. The realised length is not known to a router."""
+    encoding: Literal["text", "chat", "input_ids"] = "text"
+    """How the prompt travels: a text, chat messages, or token ids."""
+    chars_per_token: float = 4.0
+    """Characters that one token takes in the routing text."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What an engine last said of itself."""
+
+    at: float
+    """Time of the reading, seconds."""
+    running: int
+    waiting: int
+    kv_share: float
+    """Share of the KV pool in use, 0..1."""
+    tokens: int
+    """Tokens held by running and waiting requests."""
+
+
+@dataclass(slots=True, eq=False)
+class EngineView:
+    """One engine as the router knows it."""
+
+    index: int
+    """Position in the fleet (not in the router's order)."""
+    url: str
+    in_flight: int = 0
+    """Requests this router dispatched and has not seen end."""
+    is_available: bool = True
+    report: Report | None = None
+
+
+@dataclass(slots=True)
+class FleetView:
+    """The engines in the router's own order; the lists are live, kept by the router."""
+
+    engines: list[EngineView]
+    available: list[EngineView] = field(default_factory=list)
+
+
+Choice = tuple[EngineView | None, str, int]
+"""Chosen engine (None: refused, 503), name of the branch, matched tokens or characters (0 where nothing was matched)."""
+
+
+class Policy:
+    """Base of all policies. Only ``choose`` must be written; what it may want to hear does nothing by default."""
+
+    key_headers: ClassVar[tuple[str, ...]] = ()
+    """Headers read as routing key, first one preferred; empty: the policy reads no key."""
+    reads_content: ClassVar[bool] = False
+    arbitrary_order: ClassVar[bool] = False
+    """True where the product iterates engines in an arbitrary order, drawn anew at each start."""
+    min_engines: ClassVar[int] = 1
+
+    def start(self, fleet: FleetView) -> None:
+        """Called once, before the first request."""
+
+    def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
+        """Choose an engine for a request at ``now`` seconds."""
+        raise NotImplementedError
+
+    def dispatched(self, request: RequestView, engine: EngineView) -> None:
+        """The request was sent; ``engine.in_flight`` already counts it."""
+
+    def completed(self, request: RequestView, engine: EngineView) -> None:
+        """The answer ended, well or not; ``engine.in_flight`` no longer counts it."""
+
+    def joined(self, engine: EngineView, fleet: FleetView) -> None:
+        """An engine was added; ``fleet`` already holds it."""
+
+    def left(self, engine: EngineView, fleet: FleetView) -> None:
+        """An engine was removed; ``fleet`` no longer holds it."""
+
+
+def pick_first(candidates: Sequence[T], weights: Sequence[float] | None = None) -> T:
+    """A ``pick`` without chance, for tests and for asking what a policy would do."""
+    return candidates[0]

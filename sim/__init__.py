@@ -1,0 +1,1 @@
+"""windtunnel: a discrete-event simulator of request routing over fleets of LLM engines."""
