@@ -1,0 +1,129 @@
+"""Four tables that one replication writes: requests, decisions, groups, engines.
+
+Each table is one flat buffer of 64-bit integers, extended by one tuple a row (``log.engines.extend((0, start, ...))``),
+so writing costs about as much as a list append and a log travels between processes as four blocks of bytes. Times are
+integer ticks of ``tick_s`` seconds, -1 means "never". Seconds, names and the account of every engine-second appear
+later, in ``sim.log.frames``. A log of a real run may be written in the same tables.
+
+Left out: what happens inside a step, and the scores of the engines that a decision passed over.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+REQUESTS = (
+    "request",  # id: turns of all sessions in order of the data
+    "session",  # id, order of the data
+    "group",  # id; equals the session where a workload has no groups
+    "turn",  # 0, 1, ... within the session
+    "is_last",  # 1 for the last turn of its session
+    "attempt",  # 0 unless retried; the row describes the last attempt
+    "engine",  # index, -1 when it reached none
+    "submitted",  # ticks: the client sends it
+    "arrived",  # ticks: it reaches the engine
+    "scheduled",  # ticks: start of the step that first admits it
+    "first_token",  # ticks
+    "ended",  # ticks: last token, or the moment it failed, was refused or aborted
+    "prompt_tokens",
+    "cached_tokens",  # found in the prefix cache at first admission
+    "max_tokens",  # the client's limit on output
+    "output_tokens",  # generated
+    "prefill_tokens",  # computed in prefill, recomputation included
+    "recomputed_tokens",  # of them computed again after a preemption
+    "preemptions",  # times it lost its memory
+    "status",  # FINISHED, FAILED, REJECTED, ABORTED or UNFINISHED
+)
+DECISIONS = (
+    "request",
+    "attempt",
+    "at",  # ticks
+    "engine",  # index, -1 when refused
+    "branch",  # code of the named way through the policy, see ``Log.branches``
+    "in_flight",  # requests in flight at the chosen engine by the router's own count, before this one
+    "total_in_flight",  # the same over all engines
+    "matched",  # tokens or characters that the policy matched, in the policy's own unit; 0 where it matches none
+)
+GROUPS = (
+    "group",
+    "arrived",  # ticks: when the group may start
+    "ended",  # ticks: end of its last session, -1 while one is unfinished
+    "sessions",  # of the group
+    "finished",  # of them finished
+)
+ENGINES = (  # one row for a run of equal steps; time without a row is idle
+    "engine",
+    "start",  # ticks
+    "end",  # ticks
+    "kind",  # IDLE (such rows may be left out) or BUSY
+    "steps",  # in the run
+    "chunk_tokens",  # prefill tokens computed in the run
+    "repeat_tokens",  # of them computed again after a preemption
+    "decodes",  # sequences that decode in a step
+    "context",  # context tokens of the decodes at the first step; each step adds ``decodes``
+    "pairs",  # query-key pairs of the chunks at the first step
+    "chunks",  # prefill chunks of a step
+    "tokens",  # all tokens of a step
+    "waiting",  # requests waiting after the batch was formed
+    "kv_used",  # blocks or pages held by requests after the batch was formed
+    "kv_cached",  # blocks or pages kept only for reuse
+)
+TABLES = {"requests": REQUESTS, "decisions": DECISIONS, "groups": GROUPS, "engines": ENGINES}
+
+FINISHED, FAILED, REJECTED, ABORTED, UNFINISHED = range(5)
+STATUS = ("finished", "failed", "rejected", "aborted", "unfinished")
+IDLE, BUSY = range(2)
+
+
+class Log:
+    """The tables of one replication, and what is needed to read them."""
+
+    __slots__ = (
+        "branches",
+        "codes",
+        "costs",
+        "deadline_s",
+        "decisions",
+        "engine_names",
+        "engines",
+        "groups",
+        "prefill_ideal",
+        "requests",
+        "tick_s",
+    )
+
+    def __init__(self, engine_names: Sequence[str], costs: Sequence[Any] = (), tick_s: float = 1e-9) -> None:
+        """``costs`` holds the cost coefficients of each engine, by which busy time is divided; none: undivided."""
+        self.engine_names = list(engine_names)
+        self.costs = list(costs)
+        self.tick_s = tick_s
+        self.branches: list[str] = []
+        self.codes: dict[str, int] = {}
+        self.deadline_s: float | None = None
+        """Within which a request counts as good; None: no limit."""
+        self.prefill_ideal = 0
+        """Prompt tokens that one unlimited cache shared by all engines would compute."""
+        self.requests = array("q")
+        self.decisions = array("q")
+        self.groups = array("q")
+        self.engines = array("q")
+
+    def branch_code(self, name: str) -> int:
+        """The number that stands for a branch name in the decisions table."""
+        code = self.codes.get(name)
+        if code is None:
+            code = self.codes[name] = len(self.branches)
+            self.branches.append(name)
+        return code
+
+    def numpy(self, table: str) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+        """Columns of one table, as views: drop them before the log is written to again."""
+        columns = TABLES[table]
+        rows = np.frombuffer(getattr(self, table), dtype=np.int64).reshape(-1, len(columns))
+        return {name: rows[:, i] for i, name in enumerate(columns)}
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(getattr(self, table)) // len(TABLES[table])} {table}" for table in TABLES)
+        return f"Log({len(self.engine_names)} engines: {sizes})"
