@@ -1,0 +1,180 @@
+"""Cost profiles: the fitted coefficients of form D for one device, model and tensor-parallel size.
+
+A profile is a YAML file of the shape that the shipped ones in ``profiles/`` have; a user may write their own, or write the
+``coefficients`` part inline in a scenario. Times are milliseconds of one step of the whole tensor-parallel group:
+
+    t0_ms              every step
+    token_ms           ms a token by total tokens of the step: {0: a, 4: b, ...} is a from 0 to 4, b beyond
+    prefill_pair_ms    query-key pair of a chunk      prefill_chunk_ms   chunk
+    decode_seq_ms      decoding sequence              decode_ctx_ms      context token that a decode reads
+
+``status`` says where they come from: ``measured`` on the device, or ``estimated``; reports show which. A profile may
+give ``slowdown``, ``host0_ms`` and ``host1_ms`` where the device's defaults do not fit it (``sim/cost/_devices.py``).
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from sim.errors import ScenarioError
+
+FOLDER: Final = Path(__file__).parent / "profiles"
+STATUSES: Final = ("measured", "estimated")
+TIMES: Final = ("t0_ms", "prefill_pair_ms", "decode_seq_ms", "decode_ctx_ms", "prefill_chunk_ms")
+_FIGURES: Final = ("weight_gib_per_gpu", "kv_bytes_per_token_per_gpu", "device_gib")
+_OPTIONAL: Final = ("slowdown", "host0_ms", "host1_ms", "error_percent", "licence", *_FIGURES)
+_REQUIRED: Final = ("device", "model", "tp", "status", "source", "coefficients")
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Coefficients in milliseconds with what is known of their origin; None where a profile does not say."""
+
+    name: str
+    times: Mapping[str, float]
+    token_ms: tuple[tuple[int, float], ...]
+    device: str = ""
+    model: str = ""
+    tp: int = 0
+    status: str = "estimated"
+    source: str = "written inline in the scenario"
+    licence: str | None = None
+    error_percent: Mapping[str, Any] | None = None
+    """Mean and 90th percentile of the error of the fit, by phase."""
+    weight_gib_per_gpu: float | None = None
+    kv_bytes_per_token_per_gpu: float | None = None
+    device_gib: float | None = None
+    slowdown: float | None = None
+    host0_ms: float | None = None
+    host1_ms: float | None = None
+
+
+def names() -> list[str]:
+    """The shipped profiles."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def locate(profile: str | None, *, device: str, model: str, tp: int, base: Path) -> Path:
+    """File of a profile: a path relative to ``base``, a shipped name, or by default the one of device, model and tp."""
+    if profile is not None and profile.endswith((".yaml", ".yml")):
+        path = base / profile
+        if not path.is_file():
+            raise ScenarioError(f"cost profile {path} does not exist")
+        return path
+    name = profile if profile is not None else f"{device}_{model}_tp{tp}"
+    path = FOLDER / f"{name}.yaml"
+    if "/" in name or not path.is_file():
+        raise ScenarioError(f"no cost profile {name!r}{_hint(name, names())}; give cost.profile a file or a shipped name")
+    return path
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, modified_ns: int) -> Profile:
+    from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import, and most scenarios read one profile once
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+    try:
+        data = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    return _profile(data, path)
+
+
+def load(path: Path) -> Profile:
+    """Read and check one profile file."""
+    try:
+        return _load(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None
+
+
+def inline(coefficients: Mapping[str, Any]) -> Profile:
+    """The profile that a scenario writes inline: coefficients, and the two memory figures if it has them."""
+    where = "cost.coefficients"
+    _check_keys(coefficients, (*TIMES, "token_ms"), _FIGURES, where)
+    figures = {key: _number(coefficients, key, where) for key in _FIGURES if key in coefficients}
+    return Profile("inline", _times(coefficients, where), _slopes(coefficients, where), **figures)  # type: ignore[arg-type]
+
+
+def _profile(data: object, path: Path) -> Profile:
+    where = str(path)
+    if not isinstance(data, Mapping):
+        raise ScenarioError(f"{where}: a profile is a mapping of keys")
+    _check_keys(data, _REQUIRED, _OPTIONAL, where)
+    status, tp = data["status"], data["tp"]
+    if status not in STATUSES:
+        raise ScenarioError(f"{_at(data, 'status', where)}: status is {' or '.join(STATUSES)}, not {status!r}")
+    if not isinstance(tp, int) or isinstance(tp, bool) or tp < 1:
+        raise ScenarioError(f"{_at(data, 'tp', where)}: tp is a number of GPUs, 1 or more, not {tp!r}")
+    inner = data["coefficients"]
+    if not isinstance(inner, Mapping):
+        raise ScenarioError(f"{_at(data, 'coefficients', where)}: coefficients is a mapping of keys")
+    _check_keys(inner, (*TIMES, "token_ms"), (), where)
+    numbers = ("slowdown", "host0_ms", "host1_ms", *_FIGURES)
+    return Profile(
+        name=path.stem,
+        times=_times(inner, where),
+        token_ms=_slopes(inner, where),
+        device=str(data["device"]),
+        model=str(data["model"]),
+        tp=int(tp),
+        status=str(status),
+        source=str(data["source"]).strip(),
+        licence=str(data["licence"]).strip() if "licence" in data else None,
+        error_percent=data.get("error_percent"),
+        **{key: _number(data, key, where) for key in numbers if key in data},  # type: ignore[arg-type]
+    )
+
+
+def _times(data: Mapping[str, Any], where: str) -> dict[str, float]:
+    return {key: _number(data, key, where) for key in TIMES}
+
+
+def _slopes(data: Mapping[str, Any], where: str) -> tuple[tuple[int, float], ...]:
+    table = data["token_ms"]
+    at = _at(data, "token_ms", where)
+    if not isinstance(table, Mapping) or not table:
+        raise ScenarioError(f"{at}: token_ms is a mapping {{total tokens: ms a token}} that starts at 0")
+    knots: dict[int, float] = {}
+    for key in table:
+        # JSON has no integer keys: a scenario that went through it says "256".
+        if isinstance(key, bool) or not str(key).isdigit():
+            raise ScenarioError(f"{_at(table, key, at)}: token_ms.{key}: a knot is a number of tokens")
+        knots[int(key)] = _number(table, key, where, "token_ms.")
+    if 0 not in knots:
+        raise ScenarioError(f"{at}: token_ms must start at 0")
+    return tuple(sorted(knots.items()))
+
+
+def _number(data: Mapping[Any, Any], key: object, where: str, prefix: str = "") -> float:
+    value = data[key]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        raise ScenarioError(f"{_at(data, key, where)}: {prefix}{key} must be a number, zero or more, not {value!r}")
+    return float(value)
+
+
+def _check_keys(data: Mapping[str, Any], required: Iterable[str], optional: Iterable[str], where: str) -> None:
+    known = (*required, *optional)
+    for key in data:
+        if key not in known:
+            raise ScenarioError(f"{_at(data, key, where)}: unknown key {key!r}{_hint(str(key), known)}")
+    for key in required:
+        if key not in data:
+            raise ScenarioError(f"{where}: key {key!r} is missing")
+
+
+def _at(data: Mapping[Any, Any], key: object, where: str) -> str:
+    """File and, where the mapping came from a file, the line of the key."""
+    lines = getattr(data, "lc", None)
+    if lines is None or lines.data is None or key not in lines.data or ":" in where:
+        return where
+    return f"{where}:{lines.data[key][0] + 1}"
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
