@@ -1,0 +1,52 @@
+"""Fewest requests in flight, and what to do when several engines share that place.
+
+Products differ in nothing so often as in the last step of "least loaded": which of the tied engines. The first one in the
+router's order (verl, sglang 0.3.2, vLLM router, KubeAI), a random one (smg), or each in turn. On an idle pool the rule
+is the whole policy: with ``first``, requests that never overlap all go to one engine.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from policies._protocol import EngineView, Pick
+
+Tie = Literal["first", "random", "rotate"]
+"""``first`` in the router's order, ``random`` among the tied, or ``rotate``: the first tied one after the last chosen."""
+
+
+def first_least(engines: Sequence[EngineView]) -> EngineView:
+    """The engine with fewest requests in flight, the first one on a tie."""
+    best = engines[0]
+    least = best.in_flight
+    if least == 0:
+        return best
+    for engine in engines:
+        if engine.in_flight < least:
+            best, least = engine, engine.in_flight
+            if least == 0:
+                break
+    return best
+
+
+def all_least(engines: Sequence[EngineView]) -> list[EngineView]:
+    """All engines that share the fewest requests in flight, in the router's order."""
+    least = first_least(engines).in_flight
+    return [engine for engine in engines if engine.in_flight == least]
+
+
+def random_least(engines: Sequence[EngineView], pick: Pick) -> EngineView:
+    """One of the engines with fewest requests in flight; chance is asked only if there are several."""
+    tied = all_least(engines)
+    chosen: EngineView = tied[0] if len(tied) == 1 else pick(tied)
+    return chosen
+
+
+def next_least(engines: Sequence[EngineView], cursor: int) -> tuple[EngineView, int]:
+    """The first least loaded engine at or after place ``cursor``, wrapping around; and the place after it."""
+    least = first_least(engines).in_flight
+    places = len(engines)
+    for step in range(places):
+        place = (cursor + step) % places
+        if engines[place].in_flight == least:
+            return engines[place], place + 1
+    raise AssertionError("the least loaded engine is one of the engines")

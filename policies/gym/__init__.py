@@ -1,0 +1,1 @@
+"""Client-side endpoint selection of NeMo Gym."""

@@ -1,0 +1,1 @@
+"""Policies of smg 1.13.0, the successor of the SGLang model gateway."""

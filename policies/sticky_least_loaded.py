@@ -1,0 +1,101 @@
+"""Sessions stay where their first request was placed, and that is where there was most room."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._ties import first_least
+
+
+@dataclass
+class StickyLeastLoaded(Policy):
+    """A known key keeps its engine; a new key goes to the available engine with the lowest count.
+
+    Cost O(1) for a known key, O(engines) for a new one. ``count`` says what is low: live sessions (keys placed there and
+    not idle for ``idle_s``) or requests in flight. A session whose engine is unavailable or gone is placed anew and stays at
+    its new place. A request without a key is placed by the same rule and nothing is remembered.
+
+    Source: the rule of verl-project/verl ``verl/workers/rollout/llm_server.py`` at 1dda039b9 (``requests``, ``first``) and of
+    vllm-project/router's ``sticky_least_loaded`` (``sessions``; there ties go to the largest hash).
+    Known pathologies: equal numbers of sessions are not equal work; placement is never revised, so one long session keeps
+    its engine full; with ``requests`` and ``first``, sessions that start one by one on an idle pool all go to one engine.
+    Checked against: the rule by property tests, and the idle-pool facts of each tie rule.
+    """
+
+    count: Literal["sessions", "requests"] = "sessions"
+    """What is compared for a new key."""
+    tie: Literal["first", "random", "rotate", "sessions"] = "first"
+    """Among equal counts: first in the router's order, random, rotate, or the one with fewest sessions (then first)."""
+    idle_s: float | None = 7200.0
+    """A session without a request for this long is forgotten; null: never."""
+
+    key_headers = ("x-smg-routing-key", "x-session-id")
+
+    def __post_init__(self) -> None:
+        self._placed: dict[str, tuple[EngineView, float]] = {}
+        self._sessions: dict[EngineView, int] = {}
+        self._cursor = 0
+
+    def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
+        """Choose the engine of a known key, or place a new one."""
+        if not fleet.available:
+            return None, "no_engine", 0
+        if self.idle_s is not None:
+            self._forget(now - self.idle_s)
+        headers = request.headers
+        key = headers.get("x-smg-routing-key") or headers.get("x-session-id")
+        if not key:
+            return self._place(fleet.available, pick), "no_key", 0
+        known = self._placed.pop(key, None)
+        if known is not None:
+            engine = known[0]
+            if engine.is_available and engine in self._sessions:
+                self._placed[key] = (engine, now)
+                return engine, "known_key", 0
+            self._drop(engine)
+        engine = self._place(fleet.available, pick)
+        self._placed[key] = (engine, now)
+        self._sessions[engine] = self._sessions.get(engine, 0) + 1
+        return engine, "new_key" if known is None else "moved_key", 0
+
+    def left(self, engine: EngineView, fleet: FleetView) -> None:
+        """Its sessions are placed anew when they are next seen."""
+        self._sessions.pop(engine, None)
+
+    def _forget(self, before: float) -> None:
+        """Drop sessions last seen at or before a time; the map is in order of last use."""
+        while self._placed:
+            key = next(iter(self._placed))
+            engine, seen = self._placed[key]
+            if seen > before:
+                return
+            del self._placed[key]
+            self._drop(engine)
+
+    def _drop(self, engine: EngineView) -> None:
+        if engine in self._sessions:
+            self._sessions[engine] -= 1
+
+    def _place(self, available: list[EngineView], pick: Pick) -> EngineView:
+        sessions = self._sessions
+        if self.count == "requests":
+            least = first_least(available).in_flight
+            tied = [place for place, engine in enumerate(available) if engine.in_flight == least]
+        else:
+            counts = [sessions.get(engine, 0) for engine in available]
+            least = min(counts)
+            tied = [place for place, number in enumerate(counts) if number == least]
+        return available[self._settle(tied, available, pick)]
+
+    def _settle(self, tied: list[int], available: list[EngineView], pick: Pick) -> int:
+        """The place, in the router's order, that a tie goes to."""
+        if self.tie == "random" and len(tied) > 1:
+            place: int = pick(tied)
+            return place
+        if self.tie == "sessions":
+            return min(tied, key=lambda place: self._sessions.get(available[place], 0))
+        if self.tie == "rotate":
+            chosen = next((place for place in tied if place >= self._cursor), tied[0])
+            self._cursor = chosen + 1
+            return chosen
+        return tied[0]
