@@ -1,0 +1,1 @@
+"""Workloads: who asks what, and when. One file a kind; ``_model`` says what each of them makes."""

@@ -1,0 +1,108 @@
+"""What a workload is to the client: groups that arrive, sessions of a group, turns of a session.
+
+    group 7 arrives ---+--- session 14: turn 0, answer, delay, turn 1, answer, delay, turn 2 ...
+                       +--- session 15: turn 0, ...
+
+Ids follow the order of the data, not of submission. A session is built when someone asks for it, from columns drawn
+once for each purpose, so a million sessions fit in memory and asking twice gives the same answer. Everything handed out
+is plain Python (numpy scalars are slow to compute with, one at a time).
+
+Left out: turns of one session that overlap, and sessions that fork.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from policies._content import Content
+from sim.rng import Streams
+from sim.workload._check import positive
+from sim.workload._lengths import Floats, Ints
+
+Encoding = Literal["text", "chat", "input_ids"]
+
+
+# Named tuples where other values are frozen dataclasses: as immutable, and built three times as fast, once a request.
+class Turn(NamedTuple):
+    """One request of a session."""
+
+    prompt: Content
+    """The whole prompt of this turn."""
+    output_tokens: int
+    """Realised length, 1 or more; hidden from routers and from the scheduling of engines."""
+    output_source: int
+    """Source of the generated tokens; PRIVATE where no later prompt repeats them."""
+    max_tokens: int
+    """The client's limit; equal to ``output_tokens``: the answer is ended by its limit."""
+    delay_s: float
+    """Wait between the end of the previous turn and the submission of this one; 0 for the first."""
+
+
+class Session(NamedTuple):
+    """The turns of one agent or sample, in order."""
+
+    id: int
+    group: int
+    turns: Sequence[Turn]
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """How prompts travel from the client to the engines."""
+
+    encoding: Encoding = "text"
+    chars_per_token: float | None = None
+    """Characters of a token in the routing text; None: 4, and 5.5 for token ids sent as decimal numbers."""
+
+    def __post_init__(self) -> None:
+        """Refuse a length that is not positive."""
+        if self.chars_per_token is not None:
+            positive("chars_per_token", self.chars_per_token)
+
+    @property
+    def chars(self) -> float:
+        """Characters of a token."""
+        if self.chars_per_token is not None:
+            return self.chars_per_token
+        return 5.5 if self.encoding == "input_ids" else 4.0
+
+
+class Workload:
+    """Base of what the kinds generate: who belongs to which group, when groups arrive, how prompts travel."""
+
+    def __init__(self, group_of: Ints, arrival_s: Floats, order: Ints, travel: Travel) -> None:
+        """Group of each session; arrival of each group; groups in the order in which they arrive."""
+        self.group_of = group_of
+        self.arrival_s = arrival_s
+        self.order = order
+        """Every group once, by arrival; those of one instant in the order in which they start."""
+        self.sessions = len(group_of)
+        self.groups = len(arrival_s)
+        self.keys = [""] * self.sessions
+        """Routing key of each session as the data gives it, or empty."""
+        self.encoding: Encoding = travel.encoding
+        self.chars_per_token = travel.chars
+
+    def session(self, index: int) -> Session:
+        """Session ``index``, the same at each call."""
+        raise NotImplementedError
+
+    def summary(self) -> dict[str, int]:
+        """Totals: requests, sessions, groups, prompt_tokens, output_tokens, largest_ and smallest_request_tokens.
+
+        The last two are prompt plus ``max_tokens`` of one request: what it may come to occupy.
+        """
+        raise NotImplementedError
+
+
+class Kind(Protocol):
+    """What a kind of workload offers: its YAML keys are its fields."""
+
+    def generate(self, streams: Streams, base: Path) -> Workload:
+        """The workload of one replication; relative files are found from ``base``."""
+        ...
+
+    def files(self, base: Path) -> list[Path]:
+        """The files that ``generate`` reads."""
+        ...

@@ -1,0 +1,187 @@
+"""Rollouts of reinforcement learning: groups of samples that share a prompt, of one turn or many.
+
+A group is one prompt; its samples arrive together and share that prompt token for token. A sample is a session: turn k
+sends the whole context, which then grows by the generated tokens (``live``; in a ``replay`` by a recorded answer of the
+same length, and what was generated is discarded) and by the observation, after the tool's delay.
+
+Output lengths of siblings resemble each other. With share r of the variance of log length between groups,
+
+    log length = log median + sigma (sqrt(r) a_group + sqrt(1 - r) e_turn),        a, e standard normal,
+
+one level a group and one draw for each turn of each sample: log lengths of two siblings correlate with r. That is
+defined for lognormal outputs alone. No public figure splits the variance; schedulers built on the resemblance (Seer,
+arXiv 2511.14617) say that r is not 0; 0.6 is assumed, 0.4 to 0.8 plausible.
+
+Independent requests are groups of one sample and one turn. Element i of a column belongs to group or session i, with
+one column for each turn: the first groups stay the same when groups or turns are added.
+
+Left out: over-sampling and abort, weight updates, compaction, siblings with correlated numbers of turns.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+
+from sim.errors import ScenarioError
+from sim.rng import Streams
+from sim.workload._arrivals import AtOnce, Poisson
+from sim.workload._chains import Chains, Columns
+from sim.workload._check import MOST_REQUESTS, within
+from sim.workload._lengths import (
+    Floats,
+    Ints,
+    Length,
+    Lognormal,
+    Time,
+    bounded,
+    check_length,
+    check_time,
+    fixed,
+    lengths,
+    repeat,
+    unrounded,
+    values,
+    whole,
+)
+from sim.workload._model import Encoding, Travel, Workload
+from sim.workload._prompt import Prompt
+from sim.workload._ragged import Draw, before, by_turn
+
+_USUAL_SHARE: Final = 0.6
+_MOST_TURNS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Groups of samples that start from one prompt, each sample a session of one or more turns."""
+
+    groups: int
+    """Prompts; each becomes a group."""
+    samples_per_group: int
+    """Siblings of a group."""
+    prompt: Prompt
+    """The first prompt of a sample."""
+    output_tokens: Length
+    """Generated tokens of a turn, before the client's limit cuts them."""
+    max_tokens: int
+    """The client's limit on the generated tokens of a turn; routers and engines see it."""
+    turns: Length = 1
+    """Turns of a sample."""
+    observation_tokens: Length = 0
+    """Tokens that the environment adds after a turn."""
+    tool_delay_s: Time = 0.0
+    """Seconds between the end of a turn and the submission of the next."""
+    variance_share_between_groups: float | None = None
+    """Share of the variance of log output length between groups, 0..1; needs lognormal output_tokens.
+    None: 0.6 for lognormal outputs; other outputs are drawn independently."""
+    context_limit_tokens: int | None = None
+    """A sample ends before the first later turn whose prompt plus max_tokens is more than this; None: no limit."""
+    arrivals: AtOnce | Poisson = AtOnce("at_once")  # noqa: RUF009 - frozen, safe to share
+    """When groups arrive."""
+    mode: Literal["live", "replay"] = "live"
+    """Whether the generated tokens enter the next prompt, or a recorded answer of their length does."""
+    encoding: Encoding = "text"
+    """How a prompt travels."""
+    chars_per_token: float | None = None
+    """Characters of a token in the routing text; None: 4, of token ids 5.5."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be drawn."""
+        within("groups", self.groups, 1, MOST_REQUESTS)
+        within("samples_per_group", self.samples_per_group, 1, MOST_REQUESTS)
+        within("groups * samples_per_group", self.groups * self.samples_per_group, 1, MOST_REQUESTS)
+        within("max_tokens", self.max_tokens, 1)
+        check_length("turns", self.turns, 1)
+        check_length("output_tokens", self.output_tokens, 1)
+        check_length("observation_tokens", self.observation_tokens, 0)
+        check_time("tool_delay_s", self.tool_delay_s)
+        if self.context_limit_tokens is not None:
+            within("context_limit_tokens", self.context_limit_tokens, 1)
+        Travel(self.encoding, self.chars_per_token)
+        share = self.variance_share_between_groups
+        if share is not None:
+            within("variance_share_between_groups", share, 0, 1)
+            if not isinstance(self.output_tokens, Lognormal):
+                raise ScenarioError("variance_share_between_groups needs output_tokens of kind lognormal")
+
+    def files(self, base: Path) -> list[Path]:
+        """None: everything is drawn."""
+        return []
+
+    def generate(self, streams: Streams, base: Path) -> Workload:
+        """Draw the columns of one replication."""
+        group_of = np.repeat(np.arange(self.groups), self.samples_per_group)
+        # Without a system prompt a drawn length of 0 would leave a prompt without a token.
+        least = 0 if self.prompt.system_tokens else 1
+        group_tokens = self._column(streams, "group_tokens", self.prompt.group_tokens, self.groups, least)
+        turns = self._column(streams, "turns", self.turns, len(group_of), 1)
+        within("turns of the longest sample", int(turns.max()), 1, _MOST_TURNS)
+        within("turns of all samples", int(turns.sum()), 1, MOST_REQUESTS)
+        starts = np.cumsum(turns) - turns
+        output = self._outputs(streams, group_of, starts, turns)
+        own = before(output + self._observations(streams, starts, turns), starts, turns)
+        prompts = np.repeat(group_tokens[group_of], turns) + own + self.prompt.system_tokens
+        arrival_s = self.arrivals.times(streams.column("workload/arrivals"), self.groups)
+        columns = Columns(
+            starts=starts,
+            turns=self._fitting(prompts, starts, turns),
+            group_tokens=group_tokens,
+            own=own,
+            output=output,
+            limit=np.broadcast_to(np.int64(self.max_tokens), output.shape),
+            delay_s=self._delays(streams, starts, turns),
+        )
+        order = np.argsort(arrival_s, kind="stable")
+        travel = Travel(self.encoding, self.chars_per_token)
+        return Chains(columns, self.prompt.system_tokens, group_of, arrival_s, order, self.mode == "live", travel)
+
+    def _column(self, streams: Streams, name: str, length: Length, count: int, least: int) -> Ints:
+        return lengths(name, length, streams.column(f"workload/{name}"), count, least)
+
+    def _outputs(self, streams: Streams, group_of: Ints, starts: Ints, turns: Ints) -> Ints:
+        same = fixed(self.output_tokens)
+        if same is not None:
+            return repeat(min(same, self.max_tokens), int(turns.sum()), 1)
+        draws = by_turn(self._output_draw(streams, group_of), starts, turns)
+        return whole("output_tokens", np.minimum(draws, self.max_tokens), 1)
+
+    def _output_draw(self, streams: Streams, group_of: Ints) -> Draw:
+        length = self.output_tokens
+        if not isinstance(length, Lognormal):
+            return lambda turn, count: unrounded(length, streams.column(f"workload/output_tokens/{turn}"), count)
+        share = self.variance_share_between_groups
+        share = _USUAL_SHARE if share is None else share
+        levels = streams.column("workload/output_tokens/group").standard_normal(self.groups)
+        between = math.sqrt(share) * levels[group_of]
+
+        def draw(turn: int, count: int) -> Floats:
+            normals = streams.column(f"workload/output_tokens/{turn}").standard_normal(count)
+            return length.at(between[:count] + math.sqrt(1 - share) * normals)
+
+        return draw
+
+    def _observations(self, streams: Streams, starts: Ints, turns: Ints) -> Ints:
+        length = self.observation_tokens
+        same = fixed(length)
+        if same is not None:
+            return repeat(same, int(turns.sum()), 0)
+
+        def draw(turn: int, count: int) -> Floats:
+            return unrounded(length, streams.column(f"workload/observation_tokens/{turn}"), count)
+
+        return whole("observation_tokens", by_turn(draw, starts, turns), 0)
+
+    def _delays(self, streams: Streams, starts: Ints, turns: Ints) -> Floats:
+        def draw(turn: int, count: int) -> Floats:
+            return values(self.tool_delay_s, streams.column(f"workload/tool_delay_s/{turn}"), count)
+
+        return bounded("tool_delay_s", by_turn(draw, starts, turns, first=1))
+
+    def _fitting(self, prompts: Ints, starts: Ints, turns: Ints) -> Ints:
+        if self.context_limit_tokens is None:
+            return turns
+        fits = prompts + self.max_tokens <= self.context_limit_tokens
+        return np.maximum(np.add.reduceat(fits.astype(np.int64), starts), 1)
