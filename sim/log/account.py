@@ -1,0 +1,68 @@
+"""The account of every engine-second of a replication, exact in ticks.
+
+    prefill | reprefill | decode | host          of each busy row, by the cost model's own terms
+    idle_queue | idle_client | idle_tail         of each idle row, see ``sim.log._idle``
+
+The seven sum to engines times the length of the run: there is no residual. Prefill time is divided by tokens into
+first and repeated computation.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from sim.cost._split import split
+from sim.log._idle import Spans, Ticks, gaps, waits, window, with_queue
+from sim.log.record import BUSY, ENGINES, IDLE, Log
+
+TAIL = 2
+"""An idle row after the engine's last work; only here, the log itself knows ``IDLE`` and ``BUSY``."""
+KINDS = ("idle", "busy", "tail")
+SHARES = ("prefill", "reprefill", "decode", "host", "idle_queue", "idle_client", "idle_tail")
+
+
+def account(log: Log) -> dict[str, Ticks]:
+    """Columns of the engines table with its idle rows and the seven shares, by engine and time."""
+    rows = log.numpy("engines")
+    mask = rows["kind"] == BUSY
+    busy = {name: column[mask] for name, column in rows.items()}
+    idle = _idle_rows(log, Spans(busy["engine"], busy["start"], busy["end"]))
+    busy |= _busy_shares(log.costs, busy)
+    zeros = {"busy": np.zeros_like(busy["start"]), "idle": np.zeros_like(idle["start"])}
+    columns = {
+        name: np.concatenate([busy.get(name, zeros["busy"]), idle.get(name, zeros["idle"])])
+        for name in ENGINES + SHARES
+    }
+    order = np.lexsort((columns["start"], columns["engine"]))
+    return {name: column[order] for name, column in columns.items()}
+
+
+def _busy_shares(costs: list[Any], busy: dict[str, Ticks]) -> dict[str, Ticks]:
+    shares = {name: np.zeros_like(busy["start"]) for name in ("prefill", "decode", "host")}
+    alike: dict[int, list[int]] = {}
+    for engine, coefficients in enumerate(costs):
+        alike.setdefault(id(coefficients), []).append(engine)
+    for engines in alike.values():
+        mask = np.isin(busy["engine"], engines)
+        parts = split(costs[engines[0]], {name: column[mask] for name, column in busy.items()})
+        for share, part in zip(shares.values(), parts, strict=True):
+            share[mask] = part
+    repeated = busy["repeat_tokens"] / np.maximum(busy["chunk_tokens"], 1)
+    reprefill = np.rint(shares["prefill"] * repeated).astype(np.int64)
+    return {**shares, "prefill": shares["prefill"] - reprefill, "reprefill": reprefill}
+
+
+def _idle_rows(log: Log, busy: Spans) -> dict[str, Ticks]:
+    first, last = window(log)
+    idle, is_tail = gaps(busy, len(log.engine_names), first, last)
+    queue = with_queue(idle, waits(log, last))
+    rest = idle.end - idle.start - queue
+    return {
+        "engine": idle.engine,
+        "start": idle.start,
+        "end": idle.end,
+        "kind": np.where(is_tail, TAIL, IDLE),
+        "idle_queue": queue,
+        "idle_client": np.where(is_tail, 0, rest),
+        "idle_tail": np.where(is_tail, rest, 0),
+    }

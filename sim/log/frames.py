@@ -1,0 +1,109 @@
+"""From the logs of many replications to polars frames: one frame a table, ``pair`` first, seconds instead of ticks.
+
+A time that never came is null. Columns keep the names of ``sim.log.record`` with ``_s`` behind those that were ticks;
+``status``, ``branch`` and ``kind`` become words; durations are taken in ticks before they become floats. The engines
+table gains its idle rows and the seven shares of ``sim.log.account``; the table ``replications`` has one row a pair.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sim.log._idle import window
+from sim.log.account import KINDS, SHARES, account
+from sim.log.record import STATUS, Log
+
+TIMES = {
+    "requests": ("submitted", "arrived", "scheduled", "first_token", "ended"),
+    "decisions": ("at",),
+    "groups": ("arrived", "ended"),
+    "engines": ("start", "end", *SHARES),
+}
+Columns = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What was logged in some replications of one cell."""
+
+    requests: pl.DataFrame
+    """One row a request; besides the log's columns ``ttft_s`` and ``e2e_s``, both from the client's submission."""
+    decisions: pl.DataFrame
+    """One row a choice of the router."""
+    groups: pl.DataFrame
+    """One row a group; besides the log's columns ``completion_s``, from its arrival to its last session's end."""
+    engines: pl.DataFrame
+    """One row a run of equal steps, or an idle stretch; ``kind`` is busy, idle, or tail (idle after the last work)."""
+    replications: pl.DataFrame
+    """One row a pair: ``engines``, ``start_s``, ``makespan_s``, ``prefill_tokens_ideal``, ``deadline_s``."""
+
+
+NAMES = tuple(field.name for field in fields(Tables))
+
+
+def read_logs(logs: Sequence[Log], pairs: Sequence[int]) -> Tables:
+    """The frames of these logs; ``pairs`` names the replication of each."""
+    tick_s = logs[0].tick_s
+    engines = _frame([account(log) for log in logs], pairs)
+    requests, decisions, groups = (
+        _frame([log.numpy(table) for log in logs], pairs) for table in ("requests", "decisions", "groups")
+    )
+    requests = requests.with_columns(
+        _word("status", STATUS),
+        ttft_s=_since("submitted", "first_token", tick_s),
+        e2e_s=_since("submitted", "ended", tick_s),
+    )
+    branch = [log.branches[code] for log in logs for code in log.numpy("decisions")["branch"]]
+    return Tables(
+        requests=_seconds(requests, "requests", tick_s),
+        decisions=_seconds(decisions, "decisions", tick_s).with_columns(branch=pl.Series(branch, dtype=pl.String)),
+        groups=_seconds(groups.with_columns(completion_s=_since("arrived", "ended", tick_s)), "groups", tick_s),
+        engines=_seconds(engines.with_columns(_word("kind", KINDS)), "engines", tick_s),
+        replications=_replications(logs, pairs),
+    )
+
+
+def concat(parts: Sequence[Tables]) -> Tables:
+    """Tables of several runs of ``read_logs`` one after the other."""
+    return Tables(**{name: pl.concat([getattr(part, name) for part in parts], rechunk=True) for name in NAMES})
+
+
+def _frame(parts: Sequence[Columns], pairs: Sequence[int]) -> pl.DataFrame:
+    rows = [len(next(iter(part.values()))) for part in parts]
+    pair = np.repeat(np.asarray(pairs, dtype=np.int64), rows)
+    return pl.DataFrame({"pair": pair} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+
+def _replications(logs: Sequence[Log], pairs: Sequence[int]) -> pl.DataFrame:
+    first = [window(log)[0] for log in logs]
+    last = [int(log.numpy("requests")["ended"].max(initial=0)) for log in logs]
+    return pl.DataFrame(
+        {
+            "pair": pl.Series(pairs, dtype=pl.Int64),
+            "engines": pl.Series([len(log.engine_names) for log in logs], dtype=pl.Int64),
+            "start_s": pl.Series([at * logs[0].tick_s for at in first], dtype=pl.Float64),
+            "makespan_s": pl.Series(
+                [max(end - start, 0) * logs[0].tick_s for start, end in zip(first, last, strict=True)],
+                dtype=pl.Float64,
+            ),
+            "prefill_tokens_ideal": pl.Series([log.prefill_ideal for log in logs], dtype=pl.Int64),
+            "deadline_s": pl.Series([log.deadline_s for log in logs], dtype=pl.Float64),
+        }
+    )
+
+
+def _seconds(frame: pl.DataFrame, table: str, tick_s: float) -> pl.DataFrame:
+    ticks = [pl.when(pl.col(name) >= 0).then(pl.col(name) * tick_s).alias(name) for name in TIMES[table]]
+    return frame.with_columns(ticks).rename({name: f"{name}_s" for name in TIMES[table]})
+
+
+def _since(start: str, end: str, tick_s: float) -> pl.Expr:
+    came = (pl.col(start) >= 0) & (pl.col(end) >= 0)
+    return pl.when(came).then((pl.col(end) - pl.col(start)) * tick_s)
+
+
+def _word(name: str, words: Sequence[str]) -> pl.Expr:
+    return pl.col(name).cast(pl.UInt8).cast(pl.Enum(list(words)))
