@@ -56,7 +56,7 @@ class Chains(Workload):
         self._columns = columns
         self._system_tokens = system_tokens
         self._live = live
-        # Indexing a memoryview gives plain numbers, five times as fast as indexing an array and converting.
+        # Indexing a memoryview gives plain numbers, at a quarter of the cost of an array's scalar and its conversion.
         self._group = group_of.data
         self._start, self._turns = columns.starts.data, columns.turns.data
         self._group_tokens = columns.group_tokens.data

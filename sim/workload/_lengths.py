@@ -103,7 +103,7 @@ Time = float | Constant | Uniform | Lognormal
 def check_length(name: str, length: Length, least: int) -> None:
     """Refuse a bare number, or a constant, below ``least`` or out of range; distributions check themselves."""
     if isinstance(length, Constant):
-        within(f"{name}.value", length.value, least)
+        within(name, length.value, least)
     elif isinstance(length, int):
         within(name, length, least)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sim.errors import ScenarioError
 from sim.workload._check import within
-from sim.workload._lengths import Constant, Length, check_length
+from sim.workload._lengths import Length, check_length, fixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,5 @@ class Prompt:
         """Refuse negative lengths and a prompt without a token."""
         within("system_tokens", self.system_tokens, 0)
         check_length("group_tokens", self.group_tokens, 0)
-        task = self.group_tokens.value if isinstance(self.group_tokens, Constant) else self.group_tokens
-        if self.system_tokens == 0 and task == 0:
-            raise ScenarioError("a prompt needs at least one token: group_tokens and system_tokens are both 0")
+        if self.system_tokens == 0 and fixed(self.group_tokens) == 0:
+            raise ScenarioError("group_tokens must be at least 1 where system_tokens is 0: a prompt has a token")

@@ -19,7 +19,7 @@ Left out: over-sampling and abort, weight updates, compaction, siblings with cor
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -79,7 +79,7 @@ class Rollout:
     None: 0.6 for lognormal outputs; other outputs are drawn independently."""
     context_limit_tokens: int | None = None
     """A sample ends before the first later turn whose prompt plus max_tokens is more than this; None: no limit."""
-    arrivals: AtOnce | Poisson = AtOnce("at_once")  # noqa: RUF009 - frozen, safe to share
+    arrivals: AtOnce | Poisson = field(default_factory=lambda: AtOnce("at_once"))
     """When groups arrive."""
     mode: Literal["live", "replay"] = "live"
     """Whether the generated tokens enter the next prompt, or a recorded answer of their length does."""

@@ -1,0 +1,132 @@
+"""Replay of recorded agent sessions: the length of each prompt is known, the text is not.
+
+File format ``turns``, one JSON object a session:
+
+    {"session_id": "a7", "output_tokens": 246, "prompt_tokens": [14082, 26227, 26518]}
+
+The prompt of turn k extends the prompt of turn k-1: what lies between is the recorded answer and what the tools said.
+The engine generates ``output_tokens`` each turn, to the end, and they are discarded: no later prompt repeats them. A
+turn starts when the one before has ended. Each session is a group of its own; sessions share ``shared_prefix_tokens``.
+
+A replication draws what the recording does not fix, the order in which sessions start, and if ``resample`` is on which
+sessions there are (drawn whole, with replacement). Left out: tool time, sessions that fork or are compacted.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from sim.errors import ScenarioError
+from sim.rng import Streams
+from sim.workload._chains import Chains, Columns
+from sim.workload._check import MOST_REQUESTS, within
+from sim.workload._lengths import Floats, Ints, repeat
+from sim.workload._model import Encoding, Travel, Workload
+from sim.workload._rows import read_rows, stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Replay of recorded sessions whose prompts extend each other; generated tokens are discarded."""
+
+    file: str
+    """JSON lines, plain or .gz, relative to the scenario."""
+    format: Literal["turns"] = "turns"
+    limit: int | None = None
+    """Only the first sessions of the file, at most this many."""
+    order: Literal["shuffled", "data"] = "shuffled"
+    """Order in which sessions start: drawn in each replication, or that of the file."""
+    resample: bool = False
+    """Draw as many sessions as there are, with replacement, in each replication."""
+    shared_prefix_tokens: int = 0
+    """First tokens that all prompts have in common."""
+    encoding: Encoding = "chat"
+    """How a prompt travels."""
+    chars_per_token: float | None = None
+    """Characters of a token in the routing text; None: 4, of token ids 5.5."""
+
+    def __post_init__(self) -> None:
+        """Refuse an empty choice of sessions."""
+        if self.limit is not None:
+            within("limit", self.limit, 1, MOST_REQUESTS)
+        within("shared_prefix_tokens", self.shared_prefix_tokens, 0)
+        Travel(self.encoding, self.chars_per_token)
+
+    def files(self, base: Path) -> list[Path]:
+        """The recording."""
+        return [base / self.file]
+
+    def generate(self, streams: Streams, base: Path) -> Workload:
+        """The sessions of one replication."""
+        path = base / self.file
+        recorded = _load(path, stamp(path))
+        rows = self._choose(streams, len(recorded.turns))
+        count = len(rows)
+        arrival_s: Floats = np.zeros(count)
+        shuffled = streams.column("workload/order").permutation(count)
+        return Chains(
+            self._columns(recorded, rows),
+            self.shared_prefix_tokens,
+            np.arange(count),
+            arrival_s,
+            shuffled if self.order == "shuffled" else np.arange(count),
+            False,
+            Travel(self.encoding, self.chars_per_token),
+        )
+
+    def _choose(self, streams: Streams, recorded: int) -> Ints:
+        count = recorded if self.limit is None else min(self.limit, recorded)
+        if not self.resample:
+            return np.arange(count)
+        return np.floor(streams.column("workload/resample").random(count) * count).astype(np.int64)
+
+    def _columns(self, recorded: "_Recorded", rows: Ints) -> Columns:
+        shortest = int(recorded.prompts[recorded.starts[rows]].min())
+        if self.shared_prefix_tokens > shortest:
+            raise ScenarioError(f"shared_prefix_tokens must be at most the shortest first prompt, {shortest:,}")
+        return Columns(
+            starts=recorded.starts[rows],
+            turns=recorded.turns[rows],
+            group_tokens=repeat(0, len(rows), 0),
+            own=recorded.prompts - self.shared_prefix_tokens,
+            output=recorded.output,
+            limit=recorded.output,
+            delay_s=np.broadcast_to(np.float64(0), recorded.output.shape),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """A file as columns: prompts and outputs are flat, one element a request."""
+
+    starts: Ints
+    turns: Ints
+    prompts: Ints
+    output: Ints
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, changed: tuple[int, int]) -> _Recorded:
+    """Read a file once for all replications of a process."""
+    turns: list[int] = []
+    output: list[int] = []
+    prompts: list[int] = []
+    ids: set[object] = set()
+    for row in read_rows(path):
+        name = row.get("session_id")
+        if not isinstance(name, str) or name in ids:
+            raise row.refuse(f"session_id must be a text that no earlier row has, not {name!r}")
+        ids.add(name)
+        own = row.wholes("prompt_tokens", 1)
+        if any(later < earlier for earlier, later in pairwise(own)):
+            raise row.refuse("prompt_tokens must not fall: each prompt extends the one before")
+        turns.append(len(own))
+        output.append(row.whole("output_tokens", 1))
+        prompts += own
+    lengths = np.array(turns, dtype=np.int64)
+    each = np.repeat(np.array(output, dtype=np.int64), lengths)
+    return _Recorded(np.cumsum(lengths) - lengths, lengths, np.array(prompts, dtype=np.int64), each)
