@@ -6,8 +6,8 @@ NeMo Gym replay campaign; read as decimal (171.4 GiB), because then 112 GiB of w
 the 10.7 M tokens that its KV gauge showed.
 
 ``slowdown`` multiplies the token cost above 256 tokens and the attention of prefill: kernels timed in bursts run at
-clocks that a loaded GPU does not hold. A100 1.25 (measured serving runs ask for 1.0 to 1.45), H100 1.0. Host time: 1.5 ms
-a step on both, and 0.04 ms a sequence on H100, from serving runs of vLLM 0.12 with synchronous scheduling; with
+clocks that a loaded GPU does not hold. A100 1.25 (measured serving runs ask for 1.0 to 1.45), H100 1.0. Host time:
+1.5 ms a step on both, and 0.04 ms a sequence on H100, from serving runs of vLLM 0.12 with synchronous scheduling; with
 asynchronous scheduling 1.0 ms a step is left over. A100 runs do not tell the two apart.
 """
 

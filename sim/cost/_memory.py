@@ -41,8 +41,8 @@ def device_gib(device: str, profile: Profile | None = None) -> float:
         return profile.device_gib
     if device not in DEVICES:
         raise ScenarioError(
-            f"the memory of device {device!r} is not known (known: {', '.join(DEVICES)}): give kv_tokens, or device_gib "
-            "in a cost profile"
+            f"the memory of device {device!r} is not known (known: {', '.join(DEVICES)}): "
+            "give kv_tokens, or device_gib in a cost profile"
         )
     return DEVICES[device].memory_gib
 
@@ -51,7 +51,8 @@ def profile_capacity(profile: Profile, device: str, *, memory_share: float, othe
     """KV tokens of an engine that runs the model of a profile on a device."""
     if profile.weight_gib_per_gpu is None or not profile.kv_bytes_per_token_per_gpu:
         raise ScenarioError(
-            f"cost profile {profile.name} does not say weight_gib_per_gpu and kv_bytes_per_token_per_gpu: give kv_tokens"
+            f"cost profile {profile.name} does not say weight_gib_per_gpu and kv_bytes_per_token_per_gpu: "
+            "give kv_tokens"
         )
     return kv_capacity_tokens(
         device_gib=device_gib(device, profile),

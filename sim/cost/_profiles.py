@@ -1,7 +1,7 @@
 """Cost profiles: the fitted coefficients of form D for one device, model and tensor-parallel size.
 
-A profile is a YAML file of the shape that the shipped ones in ``profiles/`` have; a user may write their own, or write the
-``coefficients`` part inline in a scenario. Times are milliseconds of one step of the whole tensor-parallel group:
+A profile is a YAML file of the shape that the shipped ones in ``profiles/`` have; a user may write their own, or write
+the ``coefficients`` part inline in a scenario. Times are milliseconds of one step of the whole tensor-parallel group:
 
     t0_ms              every step
     token_ms           ms a token by total tokens of the step: {0: a, 4: b, ...} is a from 0 to 4, b beyond
@@ -15,11 +15,11 @@ give ``slowdown``, ``host0_ms`` and ``host1_ms`` where the device's defaults do 
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from sim import registry
 from sim.errors import ScenarioError
 
 FOLDER: Final = Path(__file__).parent / "profiles"
@@ -43,7 +43,7 @@ class Profile:
     status: str = "estimated"
     source: str = "written inline in the scenario"
     licence: str | None = None
-    error_percent: Mapping[str, Any] | None = None
+    error_percent: Mapping[str, tuple[float, float]] | None = None
     """Mean and 90th percentile of the error of the fit, by phase."""
     weight_gib_per_gpu: float | None = None
     kv_bytes_per_token_per_gpu: float | None = None
@@ -68,14 +68,22 @@ def locate(profile: str | None, *, device: str, model: str, tp: int, base: Path)
     name = profile if profile is not None else f"{device}_{model}_tp{tp}"
     path = FOLDER / f"{name}.yaml"
     if "/" in name or not path.is_file():
-        raise ScenarioError(f"no cost profile {name!r}{_hint(name, names())}; give cost.profile a file or a shipped name")
+        raise ScenarioError(
+            f"no cost profile {name!r}; {registry.suggest(name, names())}; or give cost.profile a file of your own"
+        )
     return path
 
 
+def find(*, device: str, model: str, tp: int) -> Profile | None:
+    """The shipped profile of device, model and tp, if there is one."""
+    path = FOLDER / f"{device}_{model}_tp{tp}.yaml"
+    return load(path) if path.stem in names() else None
+
+
 @lru_cache(maxsize=64)
-def _load(path: Path, modified_ns: int) -> Profile:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - slow to import, and most scenarios read one profile once
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+def _load(path: Path, _modified_ns: int) -> Profile:
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         data = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
@@ -125,9 +133,20 @@ def _profile(data: object, path: Path) -> Profile:
         status=str(status),
         source=str(data["source"]).strip(),
         licence=str(data["licence"]).strip() if "licence" in data else None,
-        error_percent=data.get("error_percent"),
-        **{key: _number(data, key, where) for key in numbers if key in data},  # type: ignore[arg-type]
+        error_percent=_errors(data, where),
+        **{key: _number(data, key, where) for key in numbers if key in data},
     )
+
+
+def _errors(data: Mapping[str, Any], where: str) -> dict[str, tuple[float, float]] | None:
+    table = data.get("error_percent")
+    if table is None:
+        return None
+    at = _at(data, "error_percent", where)
+    if not isinstance(table, Mapping) or any(not isinstance(v, list) or len(v) != 2 for v in table.values()):
+        raise ScenarioError(f"{at}: error_percent is a mapping {{kind of batch: [mean, 90th percentile]}}")
+    pairs = {str(kind): {0: value[0], 1: value[1]} for kind, value in table.items()}
+    return {kind: (_number(pair, 0, at), _number(pair, 1, at)) for kind, pair in pairs.items()}
 
 
 def _times(data: Mapping[str, Any], where: str) -> dict[str, float]:
@@ -161,7 +180,7 @@ def _check_keys(data: Mapping[str, Any], required: Iterable[str], optional: Iter
     known = (*required, *optional)
     for key in data:
         if key not in known:
-            raise ScenarioError(f"{_at(data, key, where)}: unknown key {key!r}{_hint(str(key), known)}")
+            raise ScenarioError(f"{_at(data, key, where)}: unknown key {key!r}; {registry.suggest(key, known)}")
     for key in required:
         if key not in data:
             raise ScenarioError(f"{where}: key {key!r} is missing")
@@ -173,8 +192,3 @@ def _at(data: Mapping[Any, Any], key: object, where: str) -> str:
     if lines is None or lines.data is None or key not in lines.data or ":" in where:
         return where
     return f"{where}:{lines.data[key][0] + 1}"
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

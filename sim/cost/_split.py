@@ -1,8 +1,8 @@
 """Divides the time of steps that were run into prefill, decode and host, exactly: integers that add up.
 
-The decode share of a mixed step is the cost of the same step without its chunks; host time is ``host0 + host1*(n + K)``;
-what is left is prefill. The shares are taken of the cost by the model and scaled to the time the step really took, which
-differs from it where a scenario adds noise to the speed of engines or steps.
+The decode share of a mixed step is the cost of the same step without its chunks; host time is
+``host0 + host1*(n + K)``; what is left is prefill. The shares are taken of the cost by the model and scaled to the time
+the step really took, which differs from it where a scenario adds noise to the speed of engines or steps.
 """
 
 from collections.abc import Mapping

@@ -3,13 +3,13 @@
     t = t0 + g(N) + prefill_pair*A + decode_seq*n + decode_ctx*C + prefill_chunk*K  +  host0 + host1*(n + K)
 
 with the letters of ``_coefficients.py`` and g piecewise linear. Source: least squares on steps composed from measured
-operators of vLLM 0.14.0 (ai-dynamo/aiconfigurator), held against measured serving runs; each profile names its source and
-its error, 1 to 6 % on batches that the fit has not seen. ``slowdown`` and host time are not in the operator data; they
-have defaults by device. A comparison of policies should be repeated at slowdown 1.0 and 1.45, host0_ms 0.5 and 2.5.
+operators of vLLM 0.14.0 (ai-dynamo/aiconfigurator), held against measured serving runs; each profile names its source
+and its error, 1 to 6 % on batches that the fit has not seen. ``slowdown`` and host time are not in the operator data;
+they have defaults by device. A comparison of policies should be repeated at slowdown 1.0 and 1.45, host0_ms 0.5 and
+2.5.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,7 @@ class FormD:
 
     profile: str | None = None
     """A shipped profile or a YAML file; absent: the shipped one of the engine's device, model and tp."""
-    coefficients: Mapping[str, Any] | None = None
+    coefficients: dict[str, Any] | None = None
     """A profile's coefficients written inline, instead of ``profile``."""
     slowdown: float | None = None
     """Steady rate over burst rate: multiplies the token cost from 256 tokens on, and the attention of prefill.
@@ -43,13 +43,13 @@ class FormD:
     def __post_init__(self) -> None:
         """Refuse two sources of one number, and numbers that cannot be."""
         if self.profile is not None and self.coefficients is not None:
-            raise ScenarioError("cost takes a profile or inline coefficients, not both")
+            raise ValueError("coefficients written inline stand instead of a profile: give one of them")
         for name in ("slowdown", "host0_ms", "host1_ms"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value >= 0):
-                raise ScenarioError(f"cost.{name} must be zero or more, not {value}")
+                raise ValueError(f"{name} must be zero or more, not {value}")
         if self.slowdown == 0:
-            raise ScenarioError("cost.slowdown is a factor, 1 for none; it cannot be 0")
+            raise ValueError("slowdown is a factor, 1 for none; it cannot be 0")
 
     def load(self, *, device: str, model: str, tp: int, base: Path) -> Profile:
         """The profile in use: its status and error for reports, its weights and KV bytes for the capacity."""

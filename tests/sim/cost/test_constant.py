@@ -6,7 +6,6 @@ import pytest
 
 from sim.cost._coefficients import Coefficients
 from sim.cost.constant import Constant
-from sim.errors import ScenarioError
 
 
 def compiled(**knobs: float) -> Coefficients:
@@ -28,8 +27,19 @@ def test_tokens_and_sequences_cost_what_they_are_given() -> None:
     assert cost.step([], [7]) == pytest.approx(10e6)
 
 
-@pytest.mark.parametrize("knobs", [{"step_ms": 0}, {"step_ms": -1}, {"per_sequence_ms": -1}, {"prefill_ms_per_token": 1e999}])
+@pytest.mark.parametrize(
+    "knobs", [{"step_ms": 0}, {"step_ms": -1}, {"per_sequence_ms": -1}, {"prefill_ms_per_token": 1e999}]
+)
 def test_impossible_costs_are_refused(knobs: dict[str, float]) -> None:
     """Refused at construction."""
-    with pytest.raises(ScenarioError, match="must be"):
+    with pytest.raises(ValueError, match="must be"):
         compiled(**knobs)
+
+
+def test_memory_comes_from_the_model_all_the_same() -> None:
+    """Weights and KV bytes are those of the shipped profile, where there is one; the status says what it is."""
+    spec = Constant(step_ms=8)
+    known = spec.load(device="a100-80gb", model="qwen3-8b", tp=1, base=Path())
+    assert (known.status, known.weight_gib_per_gpu, known.kv_bytes_per_token_per_gpu) == ("constant", 15.26, 147456)
+    unknown = spec.load(device="a100-80gb", model="mine", tp=1, base=Path())
+    assert (unknown.status, unknown.weight_gib_per_gpu) == ("constant", None)

@@ -65,21 +65,31 @@ def test_capacity_that_vllm_reported(row: dict[str, str]) -> None:
 def test_capacity_of_a_profile() -> None:
     """Qwen3-8B on one 80 GB A100: 397,000 tokens; on a 40 GB card what is left is much less."""
     profile = FormD().load(device="a100-80gb", model="qwen3-8b", tp=1, base=Path())
-    assert _memory.profile_capacity(profile, "a100-80gb", memory_share=0.9, other_gib=1.4) == pytest.approx(397e3, rel=2e-3)
-    assert _memory.profile_capacity(profile, "a100-40gb", memory_share=0.9, other_gib=1.4) == pytest.approx(137e3, rel=1e-2)
+    assert _memory.profile_capacity(profile, "a100-80gb", memory_share=0.9, other_gib=1.4) == pytest.approx(
+        397e3, rel=2e-3
+    )
+    assert _memory.profile_capacity(profile, "a100-40gb", memory_share=0.9, other_gib=1.4) == pytest.approx(
+        137e3, rel=1e-2
+    )
 
 
 def test_the_estimated_profile_holds_what_its_gauge_showed() -> None:
     """Nemotron on GB200: 10.7 M tokens an engine."""
     profile = _profiles.load(_profiles.FOLDER / "nemotron_gb200_estimated.yaml")
-    assert _memory.profile_capacity(profile, "gb200", memory_share=0.9, other_gib=1.4) == pytest.approx(10.7e6, rel=5e-3)
+    assert _memory.profile_capacity(profile, "gb200", memory_share=0.9, other_gib=1.4) == pytest.approx(
+        10.7e6, rel=5e-3
+    )
 
 
 def test_a_model_that_does_not_fit_is_refused() -> None:
     """A 70B model on one GPU, and figures that are not known."""
     with pytest.raises(ScenarioError, match="the model does not fit"):
         _memory.kv_capacity_tokens(
-            device_gib=79.2, memory_share=0.9, weight_gib_per_gpu=131.0, other_gib=1.4, kv_bytes_per_token_per_gpu=327680
+            device_gib=79.2,
+            memory_share=0.9,
+            weight_gib_per_gpu=131.0,
+            other_gib=1.4,
+            kv_bytes_per_token_per_gpu=327680,
         )
     profile = _profiles.load(_profiles.FOLDER / "a100-80gb_qwen3-8b_tp1.yaml")
     with pytest.raises(ScenarioError, match="memory of device 'tpu' is not known"):

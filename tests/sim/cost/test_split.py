@@ -19,7 +19,9 @@ def qwen(**knobs: float) -> Coefficients:
     )
 
 
-def row(cost: Coefficients, chunks: list[tuple[int, int]], contexts: list[int], steps: int = 1, scale: float = 1.0) -> dict[str, int]:
+def row(
+    cost: Coefficients, chunks: list[tuple[int, int]], contexts: list[int], steps: int = 1, scale: float = 1.0
+) -> dict[str, int]:
     """One row of an engines table; several steps repeat decodes, or full chunks of one prompt."""
     ticks = 0.0
     for i in range(steps):
@@ -103,7 +105,7 @@ chunk = st.tuples(st.integers(1, 8192), st.integers(0, 100_000))
 
 @given(st.lists(chunk, max_size=3), st.lists(st.integers(1, 100_000), max_size=40), st.integers(1, 50))
 def test_the_shares_add_up(chunks: list[tuple[int, int]], contexts: list[int], steps: int) -> None:
-    """No residual and nothing negative; the decode and host shares are those of the model (design: the engines table)."""
+    """No residual, nothing negative; decode and host are what the model says."""
     if not chunks and not contexts:
         return
     cost = qwen()
