@@ -1,8 +1,9 @@
 """The hash functions that real routers place keys with, as unsigned 64-bit integers.
 
-``blake3_u64`` (smg and sglang): the first 8 bytes of BLAKE3, little endian. ``xxh3_u64`` (smg prefix_hash): XXH3-64, seed 0.
-``furc_u64`` (vllm-router): MurmurHash64A of the little-endian number that Facebook's furc hash gives for the key; furc has
-only 2^23 - 1 distinct values, so two keys in 8 million share a place.
+``blake3_u64`` (smg and sglang): the first 8 bytes of BLAKE3, little endian. ``xxh3_u64`` (smg prefix_hash): XXH3-64,
+seed 0.
+``furc_u64`` (vllm-router): MurmurHash64A of the little-endian number that Facebook's furc hash gives for the key;
+furc has only 2^23 - 1 distinct values, so two keys in 8 million share a place.
 
 Keys repeat from turn to turn, so results are kept in bounded tables.
 """

@@ -1,10 +1,10 @@
 """What a policy is asked, what it may see, and what it answers.
 
 A policy sees what a router sees: the headers and the content of a request, the limit the client set (never the
-realised length), the router's own count of requests in flight, and what engines reported, as old as the telemetry makes
-it. It answers with an engine and the name of the branch that led there. It is a dataclass: its fields are its
-parameters, its class docstring is its entry in the reference. It draws no random numbers of its own: every random choice
-goes through ``pick``, so recorded decisions of a real router can be put in its place.
+realised length), the router's own count of requests in flight, and what engines reported, as old as the telemetry
+makes it. It answers with an engine and the name of the branch that led there. It is a dataclass: its fields are its
+parameters, its class docstring is its entry in the reference. It draws no random numbers of its own: every random
+choice goes through ``pick``, so recorded decisions of a real router can be put in its place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ class FleetView:
 
 
 Choice = tuple[EngineView | None, str, int]
-"""Chosen engine (None: refused, 503), name of the branch, matched tokens or characters (0 where nothing was matched)."""
+"""Chosen engine (None: refused, 503), name of the branch, matched tokens (0 where nothing was matched)."""
 
 
 class Policy:
@@ -83,6 +83,8 @@ class Policy:
     key_headers: ClassVar[tuple[str, ...]] = ()
     """Headers read as routing key, first one preferred; empty: the policy reads no key."""
     reads_content: ClassVar[bool] = False
+    fallback: ClassVar[str | None] = None
+    """Kind of the policy whose decisions a content reader makes when no two prompts share anything."""
     arbitrary_order: ClassVar[bool] = False
     """True where the product iterates engines in an arbitrary order, drawn anew at each start."""
     min_engines: ClassVar[int] = 1
@@ -107,6 +109,6 @@ class Policy:
         """An engine was removed; ``fleet`` no longer holds it."""
 
 
-def pick_first(candidates: Sequence[T], weights: Sequence[float] | None = None) -> T:
+def pick_first(candidates: Sequence[T], weights: Sequence[float] | None = None) -> T:  # noqa: ARG001 - a Pick's signature
     """A ``pick`` without chance, for tests and for asking what a policy would do."""
     return candidates[0]

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from policies._load import Tie, first_least, next_least, random_least
 from policies._protocol import Choice, FleetView, Pick, Policy, RequestView
-from policies._ties import Tie, first_least, next_least, random_least
 
 
 @dataclass
@@ -12,10 +12,10 @@ class LeastLoad(Policy):
 
     Cost O(engines). ``tie`` says who gets a request when several engines share the lowest count.
 
-    Source: verl-project/verl ``verl/workers/rollout/llm_server.py`` at 1dda039b9 (``first``); THUDM/slime's router before
-    2026-03-27 (``first``); smg 1.13.0 ``least_load`` without engine reports (``random``).
-    Known pathologies: no prefix affinity; a count of requests is not an amount of work; with ``first``, requests that never
-    overlap all go to the first engine (200 of 200 sequential ones).
+    Source: verl-project/verl ``verl/workers/rollout/llm_server.py`` at 1dda039b9 (``first``); THUDM/slime's router
+    before 2026-03-27 (``first``); smg 1.13.0 ``least_load`` without engine reports (``random``).
+    Known pathologies: no prefix affinity; a count of requests is not an amount of work; with ``first``, requests that
+    never overlap all go to the first engine (200 of 200 sequential ones).
     Checked against: recorded decisions and counts of smg 1.13.0 (``random``).
     """
 

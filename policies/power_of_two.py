@@ -12,12 +12,13 @@ class PowerOfTwo(Policy):
 
     Cost O(engines) for the second draw. The two draws are symmetric, so a tie is a fair coin.
 
-    Source: smg-project/smg ``src/policies/power_of_two.rs`` at c7f9bf9f5. ``load`` selects the product: sglang-router 0.3.2
-    is ``reports_only``, since it keeps no counts for this policy; vllm-router 0.1.17 is ``reports``; smg 1.13.0 without
-    engine reports is ``requests``.
+    Source: smg-project/smg ``src/policies/power_of_two.rs`` at c7f9bf9f5. ``load`` selects the product: sglang-router
+    0.3.2 is ``reports_only``, since it keeps no counts for this policy; vllm-router 0.1.17 is ``reports``; smg 1.13.0
+    without engine reports is ``requests``.
     Known pathologies: with ``reports_only`` and engines that report nothing it is uniformly random; with reports, all
     requests between two polls see the same stale numbers and herd; no prefix affinity.
-    Checked against: recorded decisions on a pair of engines, and counts over 400 requests on four, of all three routers.
+    Checked against: recorded decisions on a pair of engines, and counts over 400 requests on four, of all three
+    routers.
     """
 
     load: Literal["requests", "reports", "reports_only"] = "requests"

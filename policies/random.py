@@ -11,8 +11,8 @@ class Random(Policy):
 
     Cost O(1), no state. The split of K requests over N engines is multinomial, so loads differ by chance alone.
 
-    Source: smg-project/smg ``src/policies/random.rs`` at c7f9bf9f5 (sglang-router 0.3.2); the same rule in smg 1.13.0 and
-    vllm-router 0.1.17.
+    Source: smg-project/smg ``src/policies/random.rs`` at c7f9bf9f5 (sglang-router 0.3.2); the same rule in smg 1.13.0
+    and vllm-router 0.1.17.
     Known pathologies: no prefix affinity; some engines idle while others queue.
     Checked against: counts over 400 recorded requests of each of the three routers.
     """

@@ -3,22 +3,23 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from policies._load import all_least
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
-from policies._ties import first_least
 
 
 @dataclass
 class StickyLeastLoaded(Policy):
     """A known key keeps its engine; a new key goes to the available engine with the lowest count.
 
-    Cost O(1) for a known key, O(engines) for a new one. ``count`` says what is low: live sessions (keys placed there and
-    not idle for ``idle_s``) or requests in flight. A session whose engine is unavailable or gone is placed anew and stays at
-    its new place. A request without a key is placed by the same rule and nothing is remembered.
+    Cost O(1) for a known key, O(engines) for a new one. ``count`` says what is low: live sessions (keys placed there
+    and not idle for ``idle_s``) or requests in flight. A session whose engine is unavailable or gone is placed anew
+    and stays at its new place. A request without a key is placed by the same rule and nothing is remembered.
 
-    Source: the rule of verl-project/verl ``verl/workers/rollout/llm_server.py`` at 1dda039b9 (``requests``, ``first``) and of
-    vllm-project/router's ``sticky_least_loaded`` (``sessions``; there ties go to the largest hash).
-    Known pathologies: equal numbers of sessions are not equal work; placement is never revised, so one long session keeps
-    its engine full; with ``requests`` and ``first``, sessions that start one by one on an idle pool all go to one engine.
+    Source: the rule of verl-project/verl ``verl/workers/rollout/llm_server.py`` at 1dda039b9 (``requests``,
+    ``first``) and of vllm-project/router's ``sticky_least_loaded`` (``sessions``; there ties go to the largest hash).
+    Known pathologies: equal numbers of sessions are not equal work; placement is never revised, so one long session
+    keeps its engine full; with ``requests`` and ``first``, sessions that start one by one on an idle pool all go to
+    one engine.
     Checked against: the rule by property tests, and the idle-pool facts of each tie rule.
     """
 
@@ -49,17 +50,18 @@ class StickyLeastLoaded(Policy):
         known = self._placed.pop(key, None)
         if known is not None:
             engine = known[0]
-            if engine.is_available and engine in self._sessions:
+            if engine.is_available:
                 self._placed[key] = (engine, now)
                 return engine, "known_key", 0
-            self._drop(engine)
+            self._sessions[engine] -= 1
         engine = self._place(fleet.available, pick)
         self._placed[key] = (engine, now)
         self._sessions[engine] = self._sessions.get(engine, 0) + 1
         return engine, "new_key" if known is None else "moved_key", 0
 
     def left(self, engine: EngineView, fleet: FleetView) -> None:
-        """Its sessions are placed anew when they are next seen."""
+        """Its sessions are unknown from now on."""
+        self._placed = {key: place for key, place in self._placed.items() if place[0] is not engine}
         self._sessions.pop(engine, None)
 
     def _forget(self, before: float) -> None:
@@ -70,32 +72,27 @@ class StickyLeastLoaded(Policy):
             if seen > before:
                 return
             del self._placed[key]
-            self._drop(engine)
-
-    def _drop(self, engine: EngineView) -> None:
-        if engine in self._sessions:
             self._sessions[engine] -= 1
 
     def _place(self, available: list[EngineView], pick: Pick) -> EngineView:
         sessions = self._sessions
         if self.count == "requests":
-            least = first_least(available).in_flight
-            tied = [place for place, engine in enumerate(available) if engine.in_flight == least]
+            tied = all_least(available)
         else:
-            counts = [sessions.get(engine, 0) for engine in available]
-            least = min(counts)
-            tied = [place for place, number in enumerate(counts) if number == least]
-        return available[self._settle(tied, available, pick)]
-
-    def _settle(self, tied: list[int], available: list[EngineView], pick: Pick) -> int:
-        """The place, in the router's order, that a tie goes to."""
-        if self.tie == "random" and len(tied) > 1:
-            place: int = pick(tied)
-            return place
-        if self.tie == "sessions":
-            return min(tied, key=lambda place: self._sessions.get(available[place], 0))
-        if self.tie == "rotate":
-            chosen = next((place for place in tied if place >= self._cursor), tied[0])
-            self._cursor = chosen + 1
+            least = min(sessions.get(engine, 0) for engine in available)
+            tied = [engine for engine in available if sessions.get(engine, 0) == least]
+        if len(tied) == 1:
+            return tied[0]
+        if self.tie == "random":
+            chosen: EngineView = pick(tied)
             return chosen
-        return tied[0]
+        if self.tie == "sessions":
+            return min(tied, key=lambda engine: sessions.get(engine, 0))
+        return self._next(tied, available) if self.tie == "rotate" else tied[0]
+
+    def _next(self, tied: list[EngineView], available: list[EngineView]) -> EngineView:
+        """The first tied engine after the last one that a tie went to."""
+        places = [available.index(engine) for engine in tied]
+        place = next((place for place in places if place >= self._cursor), places[0])
+        self._cursor = place + 1
+        return available[place]

@@ -13,17 +13,17 @@ class ConsistentHashing(Policy):
     """``available[H(key) mod len(available)]`` in the router's own order; H is the first 8 bytes of BLAKE3.
 
     Cost O(1), no state; reads headers only. In this order: ``X-SMG-Target-Worker`` is an index into the available
-    engines (anything else: refused with 503, whatever other headers say); ``X-SMG-Routing-Key`` is the key; else the first
-    present of ``Authorization``, ``X-Forwarded-For``, ``Cookie`` is; else the engine is random. Empty headers count as
-    absent, keys with characters beyond visible ASCII too.
+    engines (anything else: refused with 503, whatever other headers say); ``X-SMG-Routing-Key`` is the key; else the
+    first present of ``Authorization``, ``X-Forwarded-For``, ``Cookie`` is; else the engine is random. Empty headers
+    count as absent, keys with characters beyond visible ASCII too.
 
     The designed ring of 150 points is never found in the normal single-model HTTP mode: it is stored under the model's
     name and fetched under "unknown". Workers whose model cannot be learned do get the ring; that case is not modelled.
 
     Source: smg-project/smg ``src/policies/consistent_hashing.rs`` at c7f9bf9f5 (sglang-router 0.3.2).
-    Known pathologies: the order is arbitrary and drawn at each start, so the mapping differs after a restart and between
-    two routers; one engine joining or leaving moves nearly all keys, about (N-1)/N; blind to load, so few heavy keys split
-    binomially.
+    Known pathologies: the order is arbitrary and drawn at each start, so the mapping differs after a restart and
+    between two routers; one engine joining or leaving moves nearly all keys, about (N-1)/N; blind to load, so few
+    heavy keys split binomially.
     Checked against: recorded decisions with keys, odd keys, target and implicit headers, and through churn.
     """
 

@@ -1,8 +1,8 @@
-"""Fewest requests in flight, and what to do when several engines share that place.
+"""Comparing engines by requests in flight, and what to do when several share the lowest count.
 
-Products differ in nothing so often as in the last step of "least loaded": which of the tied engines. The first one in the
-router's order (verl, sglang 0.3.2, vLLM router, KubeAI), a random one (smg), or each in turn. On an idle pool the rule
-is the whole policy: with ``first``, requests that never overlap all go to one engine.
+Products differ in nothing so often as in the last step of "least loaded": which of the tied engines. The first one in
+the router's order (verl, sglang 0.3.2, vLLM router, KubeAI), a random one (smg), or each in turn. On an idle pool the
+rule is the whole policy: with ``first``, requests that never overlap all go to one engine.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Literal
 from policies._protocol import EngineView, Pick
 
 Tie = Literal["first", "random", "rotate"]
-"""``first`` in the router's order, ``random`` among the tied, or ``rotate``: the first tied one after the last chosen."""
+"""``first`` in the router's order, ``random`` among the tied, ``rotate``: the first tied one after the last chosen."""
 
 
 def first_least(engines: Sequence[EngineView]) -> EngineView:
@@ -50,3 +50,15 @@ def next_least(engines: Sequence[EngineView], cursor: int) -> tuple[EngineView, 
         if engines[place].in_flight == least:
             return engines[place], place + 1
     raise AssertionError("the least loaded engine is one of the engines")
+
+
+def is_uneven(engines: Sequence[EngineView], by_more_than: float, by_factor: float) -> bool:
+    """Whether the most loaded engine exceeds the least loaded one by a number and by a factor, both strictly."""
+    least = most = engines[0].in_flight
+    for engine in engines:
+        load = engine.in_flight
+        if load > most:
+            most = load
+        elif load < least:
+            least = load
+    return most - least > by_more_than and most > by_factor * least

@@ -1,0 +1,218 @@
+"""The prefix tree that cache-aware routers keep over the prompts they have sent, and for whom.
+
+Edges hold content (spans). Each node knows its tenants, the engines whose prompts passed through it, with a last-access
+number from one counter, and remembers one tenant, ``last``::
+
+    root {e0, e1}
+     +-- system, 11000 tokens  {e0: 0, e1: 0}  last e0        split from e0's first prompt, so e0 owns it
+          +-- session 1, 900   {e0: 3}         last e0
+          +-- session 2, 1200  {e1: 4}         last e1
+
+* insert: a partly shared edge is split, the new upper node copying tenants and ``last`` of the lower one; the tenant
+  is added to every node on the path (with number 0 if new there) and the node where the content ends gets a fresh
+  number. A node made by the insert has ``last`` = the tenant; adding a tenant to a node does not change ``last``.
+* find: as deep as symbols agree. The deepest node entered counts even if only part of its edge agrees.
+
+Tenants of a node are tenants of all nodes above it. Cost of all of it is O(spans and nodes on the path), not O(tokens).
+
+Source: smg-project/smg ``src/policies/tree.rs`` at c7f9bf9f5. Left out: locks, and the text itself.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar
+
+from policies._content import Content
+
+T = TypeVar("T")
+
+_GOES_ON: Final = -2
+"""Key of the child whose edge goes on with the source that its parent's edge ends in; other children start a source."""
+
+
+class Node(Generic[T]):
+    """An edge and the place it leads to."""
+
+    __slots__ = ("children", "edge", "key", "last", "parent", "size", "tenants")
+
+    def __init__(self, parent: "Node[T] | None", key: int, edge: Content, size: int) -> None:
+        self.parent = parent
+        self.key = key
+        self.edge = edge
+        self.size = size
+        self.children: dict[int, Node[T]] = {}
+        self.tenants: dict[T, int] = {}
+        self.last: T | None = None
+
+    def is_leaf_of(self, tenant: T) -> bool:
+        """Whether the tenant's content ends here: it has the node and none of its children."""
+        return tenant in self.tenants and not any(tenant in child.tenants for child in self.children.values())
+
+
+Place = tuple[Node[T], int, int, int, int]
+"""Where content leaves the tree: deepest node entered, tokens of its edge that agree, span and offset within it where
+the content goes on, tokens agreed in all. Good until the tree changes."""
+
+
+class ContentTree(Generic[T]):
+    """Which tenants have seen which content."""
+
+    def __init__(self) -> None:
+        self.root: Node[T] = Node(None, _GOES_ON, (), 0)
+        self.sizes: dict[T, int] = {}
+        """Tokens of all nodes that a tenant has."""
+        self._number = 0
+
+    def find(self, content: Content) -> Place[T]:
+        """Walk down as far as the content agrees. Does not modify the tree."""
+        node, inside, matched = self.root, 0, 0
+        at, offset, spans = 0, 0, len(content)
+        while at < spans:
+            child = node.children.get(_GOES_ON if offset else content[at][0])
+            if child is None:
+                break
+            node = child
+            inside, at, offset = _agree(child.edge, content, at, offset)
+            matched += inside
+            if inside < child.size:
+                break
+        return node, inside, at, offset, matched
+
+    def touch(self, node: Node[T], choose: Callable[[list[T]], T]) -> T | None:
+        """Tenant that a match at this node belongs to; None where nobody is a tenant.
+
+        It is ``last`` while that is a tenant, else a chosen one, which becomes ``last``. A match whose number divides by
+        eight refreshes the tenant's number.
+        """
+        number = self._next()
+        tenants = node.tenants
+        if not tenants:
+            return None
+        if node.last is None or node.last not in tenants:
+            node.last = choose(list(tenants)) if len(tenants) > 1 else next(iter(tenants))
+        if number & 7 == 0:
+            tenants[node.last] = number
+        return node.last
+
+    def insert(self, content: Content, tenant: T) -> None:
+        """Add content for a tenant; the empty content makes the tenant known."""
+        self.attach(self.find(content), content, tenant)
+
+    def attach(self, place: Place[T], content: Content, tenant: T) -> None:
+        """Insert content at the place that ``find`` gave for it."""
+        node, inside, at, offset, _ = place
+        if inside < node.size:
+            node = self._split(node, inside)
+        self._claim(node, tenant)
+        if at < len(content):
+            source, length = content[at]
+            edge = ((source, length - offset), *content[at + 1 :])
+            size = sum(span[1] for span in edge)
+            key = _GOES_ON if offset else source
+            node.children[key] = leaf = Node(node, key, edge, size)
+            leaf.last = tenant
+            self.sizes[tenant] += size
+            node = leaf
+        node.tenants[tenant] = self._next()
+
+    def remove(self, tenant: T) -> None:
+        """Delete a tenant from every node, and the nodes that nobody has then."""
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
+            if node.tenants.pop(tenant, None) is None:
+                continue
+            stack.extend(node.children.values())
+            if not node.tenants and node.parent is not None:
+                node.parent.children.pop(node.key, None)
+        self.sizes.pop(tenant, None)
+
+    def evict(self, most: float) -> None:
+        """Drop leaves, lowest number first, of each tenant with more than ``most`` tokens until it fits."""
+        for tenant, size in self.sizes.items():
+            if size > most:
+                self._shrink(tenant, most)
+
+    def _shrink(self, tenant: T, most: float) -> None:
+        leaves = self._leaves(tenant)
+        heapify(leaves)
+        serial = len(leaves)
+        while leaves and self.sizes[tenant] > most:
+            node = heappop(leaves)[2]
+            del node.tenants[tenant]
+            self.sizes[tenant] -= node.size
+            parent = node.parent
+            if parent is None:
+                continue
+            if not node.tenants:
+                parent.children.pop(node.key)
+            if parent.is_leaf_of(tenant):
+                heappush(leaves, (parent.tenants[tenant], serial, parent))
+                serial += 1
+
+    def _leaves(self, tenant: T) -> list[tuple[int, int, Node[T]]]:
+        """(number, serial, node) of each leaf of a tenant."""
+        leaves: list[tuple[int, int, Node[T]]] = []
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
+            below = [child for child in node.children.values() if tenant in child.tenants]
+            stack.extend(below)
+            if not below and tenant in node.tenants:
+                leaves.append((node.tenants[tenant], len(leaves), node))
+        return leaves
+
+    def _claim(self, node: Node[T], tenant: T) -> None:
+        """Add a tenant to a node and to all above it, with number 0 where it is new."""
+        self.sizes.setdefault(tenant, 0)
+        above: Node[T] | None = node
+        while above is not None and tenant not in above.tenants:
+            above.tenants[tenant] = 0
+            self.sizes[tenant] += above.size
+            above = above.parent
+
+    def _split(self, node: Node[T], inside: int) -> Node[T]:
+        """Put a new node where ``inside`` tokens of the edge end; returns it."""
+        upper_edge, lower_edge, goes_on = _divide(node.edge, inside)
+        upper: Node[T] = Node(node.parent, node.key, upper_edge, inside)
+        upper.tenants = dict(node.tenants)
+        upper.last = node.last
+        if node.parent is not None:
+            node.parent.children[node.key] = upper
+        node.parent, node.edge, node.size = upper, lower_edge, node.size - inside
+        node.key = _GOES_ON if goes_on else lower_edge[0][0]
+        upper.children[node.key] = node
+        return upper
+
+    def _next(self) -> int:
+        number = self._number
+        self._number += 1
+        return number
+
+
+def _agree(edge: Content, content: Content, at: int, offset: int) -> tuple[int, int, int]:
+    """Tokens of an edge that agree with the content from a span and offset on, and where the content then stands."""
+    inside = 0
+    for source, length in edge:
+        if at == len(content) or content[at][0] != source:
+            break
+        left = content[at][1] - offset
+        if length < left:
+            # The edge leaves this source earlier than the content does: it ends here, or what follows differs.
+            return inside + length, at, offset + length
+        inside += left
+        at, offset = at + 1, 0
+        if left < length:
+            break
+    return inside, at, offset
+
+
+def _divide(edge: Content, tokens: int) -> tuple[Content, Content, bool]:
+    """An edge's first tokens, the rest, and whether the cut lies within a span."""
+    for at, (source, length) in enumerate(edge):
+        if tokens < length:
+            if tokens == 0:
+                return edge[:at], edge[at:], False
+            return (*edge[:at], (source, tokens)), ((source, length - tokens), *edge[at + 1 :]), True
+        tokens -= length
+    return edge, (), False
