@@ -1,0 +1,149 @@
+"""A cell: a world with every choice fixed, and the hash that names its results.
+
+The hash covers the resolved cell, the bytes of every file that it reads, and a results version; not pairs, metrics,
+jobs or paths. A file counts by its bytes wherever it lies, so moving a scenario and its files changes nothing.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from policies._protocol import Policy
+from sim import registry
+from sim.closed import Part, plain
+from sim.engine.spec import EngineSpec, resolve
+from sim.errors import ScenarioError
+from sim.scenario._errors import placed
+from sim.scenario._model import CellModel, engine_of, validate_cell
+from sim.scenario._yaml import Document, Origin
+from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec, RouterSpec
+
+RESULTS_VERSION: Final = 1
+"""Raised when the same cell gives other numbers than before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One arm, ready to run: replication i of it is a function of this and i alone."""
+
+    arm: str
+    seed: int
+    engines: int
+    engine: EngineSpec
+    noise: NoiseSpec
+    workload: Any
+    client: ClientSpec
+    router: RouterSpec
+    base: Path
+    """Folder that relative files are found from."""
+    resolved: dict[str, Any]
+    """The cell as plain data with every default named; ``from_resolved`` gives the same cell again."""
+    hash: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.resolved, self.base, self.arm, self.hash)
+
+    @classmethod
+    def from_resolved(cls, resolved: dict[str, Any], base: Path, arm: str = "") -> "Cell":
+        """The cell that plain data describes, as a manifest or another process holds it."""
+        return _rebuild(resolved, base, arm, None)
+
+    def reseeded(self, seed: int) -> "Cell":
+        """The same world under another seed."""
+        return Cell.from_resolved({**self.resolved, "seed": seed}, self.base, self.arm)
+
+    @property
+    def files(self) -> list[Path]:
+        """Every file that a replication reads: of the workload, the cost model and the policy."""
+        with placed("workload"):
+            files = list(self.workload.files(self.base))
+        engine, kind = self.engine, self.resolved["router"]["policy"]["kind"]
+        with placed("fleet", "engine", "cost"):
+            hardware = {"device": engine.device, "model": engine.model, "tp": engine.tp}
+            files += engine.cost.files(**hardware, base=self.base)
+        kinds = [self.resolved["workload"]["kind"], self.resolved["fleet"]["engine"]["cost"]["kind"], kind]
+        return files + [registry.file_of(each, self.base) for each in kinds if registry.is_file(each)]
+
+
+def _rebuild(resolved: dict[str, Any], base: Path, arm: str, known_hash: str | None) -> Cell:
+    data = {key: value for key, value in resolved.items() if key != "seed"}
+    model = validate_cell(Document(data, {(): Origin("resolved cell", 0, ())}), base)
+    if model is None or "seed" not in resolved:
+        raise ScenarioError("resolved cell: seed is missing")
+    return make(model, arm, resolved["seed"], base, known_hash)
+
+
+def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | None = None) -> Cell:
+    """The cell of a validated model: defaults that depend on other values are filled in."""
+    engine, cost = engine_of(model.fleet)
+    engine = resolve(engine)
+    policy: Part = model.router.policy
+    client = _client(model.client, policy.value)
+    resolved = {
+        "fleet": {
+            "engines": model.fleet.engines,
+            "engine": {**plain(engine), "cost": cost.resolved},
+            "noise": plain(model.fleet.noise),
+        },
+        "workload": model.workload.resolved,
+        "client": plain(client),
+        "router": {"policy": policy.resolved, "overhead_s": model.router.overhead_s},
+        "seed": seed,
+    }
+    cell = Cell(
+        arm=arm,
+        seed=seed,
+        engines=model.fleet.engines,
+        engine=engine,
+        noise=model.fleet.noise,
+        workload=model.workload.value,
+        client=client,
+        router=RouterSpec(policy.value, policy.parameters, model.router.overhead_s),
+        base=base,
+        resolved=resolved,
+        hash=known_hash or "",
+    )
+    return cell if known_hash else replace(cell, hash=_hash(cell))
+
+
+def _client(client: ClientSpec, policy: Policy) -> ClientSpec:
+    header = client.header or next(iter(policy.key_headers), DEFAULT_HEADER)
+    return replace(client, key_scope=client.scope, header=header.lower())
+
+
+def _hash(cell: Cell) -> str:
+    digests = {path.resolve(): _digest(path) for path in cell.files}
+    world = _by_content(cell.resolved, cell.base, digests)
+    document = {"results_version": RESULTS_VERSION, "cell": world, "files": sorted(digests.values())}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _digest(path: Path) -> str:
+    try:
+        stat = path.stat()
+        return _read_digest(path, stat.st_size, stat.st_mtime_ns)
+    except OSError as error:
+        raise ScenarioError(f"cannot read {path}: {error.strerror}") from None
+
+
+@lru_cache(maxsize=256)
+def _read_digest(path: Path, *_version: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _by_content(value: Any, base: Path, digests: dict[Path, str]) -> Any:
+    """The value with the name of each file that is read replaced by the digest of its bytes."""
+    if isinstance(value, dict):
+        return {key: _by_content(each, base, digests) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_by_content(each, base, digests) for each in value]
+    if not isinstance(value, str):
+        return value
+    name, colon, rest = value.partition(":") if registry.is_file(value) else (value, "", "")
+    digest = digests.get((base / name).resolve()) if name and "\0" not in name else None
+    return f"{digest}{colon}{rest}" if digest else value

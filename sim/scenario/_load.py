@@ -1,0 +1,180 @@
+"""From a file to cells: read, lay overrides and arms over the base, validate, resolve."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import sim
+from sim import registry
+from sim.errors import ScenarioError
+from sim.scenario import _merge
+from sim.scenario._cell import Cell, make
+from sim.scenario._errors import PlacedError
+from sim.scenario._model import CellModel, ScenarioModel, validate_cell, validate_scenario
+from sim.scenario._rules import check_cell
+from sim.scenario._yaml import Document, read
+
+SHIPPED: Final = Path(sim.__file__).parent.parent / "scenarios"
+"""Scenarios that come with the package; they are found by name."""
+
+BLOCKS: Final = tuple(CellModel.model_fields)
+"""What a cell is made of, and what an arm may override."""
+
+DEFAULT_METRICS: Final = ("samples_per_s", "group_completion_p95_s", "load_tokens_max_over_mean", "prefill_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A question: the arms that are compared, how often, and by what."""
+
+    name: str
+    path: Path
+    arms: dict[str, Cell]
+    """Cells by name, the file's order."""
+    baseline: str
+    pairs: int
+    seed: int
+    metrics: tuple[str, ...]
+    null_controls: frozenset[str]
+    """Arms that may equal another one, to show that equal worlds give equal numbers."""
+    documents: dict[str, Document]
+    """What each arm says, with the place of every key in the file."""
+
+    def select(
+        self, *, pairs: int | None = None, seed: int | None = None, arms: Sequence[str] | None = None
+    ) -> "Scenario":
+        """The same question with other replications, or fewer arms; the baseline always stays."""
+        kept = self.arms
+        for name in arms or ():
+            if name not in kept:
+                raise ScenarioError(f"unknown arm {name!r}; {registry.suggest(name, kept)}")
+        if arms:
+            kept = {name: cell for name, cell in kept.items() if name in arms or name == self.baseline}
+        if pairs is not None and pairs < 1:
+            raise ScenarioError(f"pairs must be 1 or more, not {pairs}")
+        if seed is not None and not 0 <= seed < 2**63:
+            raise ScenarioError(f"seed must be 0 or more, below 2^63, not {seed}")
+        if seed is not None and seed != self.seed:
+            kept = {name: cell.reseeded(seed) for name, cell in kept.items()}
+        seed = self.seed if seed is None else seed
+        return replace(self, arms=kept, pairs=self.pairs if pairs is None else pairs, seed=seed)
+
+
+def shipped() -> dict[str, Path]:
+    """Shipped scenarios by name."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+
+
+def locate(path_or_name: str | Path) -> Path:
+    """The file of a scenario: a path, or the name of a shipped one with or without ``.yaml``."""
+    path = Path(path_or_name)
+    if "\0" in str(path) or path.is_dir():
+        raise ScenarioError(f"{str(path)!r} is not a scenario file")
+    if path.exists():
+        return path
+    known = shipped()
+    name = str(path_or_name).removesuffix(".yaml")
+    if name in known:
+        return known[name]
+    hint = registry.suggest(Path(name).name, known)
+    raise ScenarioError(f"no scenario {str(path_or_name)!r}: no such file, and of the shipped ones none; {hint}")
+
+
+def load_scenario(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Scenario:
+    """The scenario of a file, with ``path=value`` overrides laid over it.
+
+    ScenarioError, one line, for whatever a user did wrong.
+    """
+    path = locate(path_or_name)
+    document = read(path, str(path_or_name) if path == Path(path_or_name) else path.name)
+    if not isinstance(document.data, dict):
+        what = "empty" if document.data is None else f"a {type(document.data).__name__}"
+        raise ScenarioError(f"{document.origin(())}: must be a mapping of blocks, not {what}")
+    for assignment in overrides:
+        document = _merge.set_path(document, assignment)
+    return _assemble(document, path)
+
+
+def _assemble(document: Document, path: Path) -> Scenario:
+    model = validate_scenario(document)
+    baseline = _baseline(model, document)
+    metrics = _metrics(model, document)
+    base = path.resolve().parent
+    documents = {name: _arm(document, name) for name in model.arms}
+    whole = _merge.pick(document, BLOCKS)
+    validate_cell(whole, base, partial=True)
+    arms = {name: _cell(each, name, model.replications.seed, base) for name, each in documents.items()}
+    controls = frozenset(name for name, over in model.arms.items() if over.get("null_control"))
+    _refuse_equal(arms, baseline, controls, document)
+    return Scenario(
+        name=model.name,
+        path=path,
+        arms=arms,
+        baseline=baseline,
+        pairs=model.replications.pairs,
+        seed=model.replications.seed,
+        metrics=metrics,
+        null_controls=controls,
+        documents=documents,
+    )
+
+
+def _baseline(model: ScenarioModel, document: Document) -> str:
+    baseline = model.baseline or next(iter(model.arms))
+    if baseline not in model.arms:
+        raise ScenarioError(
+            f"{document.origin(('baseline',))}: no arm is named {baseline!r}; {registry.suggest(baseline, model.arms)}"
+        )
+    return baseline
+
+
+def _metrics(model: ScenarioModel, document: Document) -> tuple[str, ...]:
+    from sim.metrics import METRICS  # brings polars, which a process that only rebuilds cells can do without
+
+    names = DEFAULT_METRICS if model.metrics is None else tuple(model.metrics)
+    for index, name in enumerate(names):
+        at = document.origin(("metrics", index)) if model.metrics else ""
+        if name not in METRICS:
+            raise ScenarioError(f"{at}: unknown metric {name!r}; {registry.suggest(name, METRICS)}")
+        if name in names[:index]:
+            raise ScenarioError(f"{at}: the metric {name!r} is named twice")
+    return names
+
+
+def _arm(document: Document, name: str) -> Document:
+    """The base with one arm's overrides, and nothing else."""
+    over = _merge.cut(document, ("arms", name))
+    data = dict(over.data or {})
+    control = data.pop("null_control", False)
+    if not isinstance(control, bool):
+        raise ScenarioError(f"{over.origin(('null_control',))}: must be true or false, not {control!r}")
+    for key in data:
+        if key not in BLOCKS:
+            known = registry.suggest(key, (*BLOCKS, "null_control"))
+            raise ScenarioError(f"{over.origin((key,))}: not a key of an arm; {known}")
+    return _merge.merge(_merge.pick(document, BLOCKS), Document(data, over.origins))
+
+
+def _cell(document: Document, arm: str, seed: int, base: Path) -> Cell:
+    model = validate_cell(document, base)
+    assert model is not None
+    try:
+        cell = make(model, arm, seed, base)
+        check_cell(cell)
+    except PlacedError as error:
+        raise error.at(document) from None
+    return cell
+
+
+def _refuse_equal(arms: dict[str, Cell], baseline: str, controls: frozenset[str], document: Document) -> None:
+    """An arm that equals another one compares nothing, unless it says that this is its purpose."""
+    seen: dict[str, str] = {}
+    order: list[Any] = sorted(arms, key=lambda name: name != baseline)
+    for name in order:
+        other = seen.setdefault(arms[name].hash, name)
+        if other != name and name not in controls:
+            raise ScenarioError(
+                f"{document.origin(('arms', name))}: resolves to the same cell as arm {other!r}; "
+                "drop it, change it, or mark it null_control: true"
+            )

@@ -1,0 +1,161 @@
+"""The shape of a scenario: closed models of its blocks, and one readable line for whatever does not fit them."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
+
+from sim import registry
+from sim.closed import Closed, Component, Part, built
+from sim.engine.spec import EngineSpec
+from sim.errors import ScenarioError
+from sim.scenario._yaml import Document, Place
+from sim.specs import ClientSpec, NoiseSpec
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+ArmName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ._+=:-]*[A-Za-z0-9])?$", max_length=60)]
+
+
+def _nothing_is_empty(value: Any) -> Any:
+    return {} if value is None else value
+
+
+class FleetModel(Closed):
+    """The engines, all alike."""
+
+    engines: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Number of engines.")
+    engine: built(EngineSpec, (("cost", registry.COST),)) = Field(description="One engine.")  # type: ignore[valid-type]
+    noise: built(NoiseSpec) = Field(  # type: ignore[valid-type]
+        default_factory=NoiseSpec, description="What no recording fixes, as standard deviations."
+    )
+
+
+class RouterModel(Closed):
+    """The router: the rule it asks, and what a decision costs."""
+
+    policy: Component(registry.POLICY).annotation = Field(description="The rule that chooses an engine.")  # type: ignore[valid-type]
+    overhead_s: Annotated[float, Field(ge=0)] = Field(default=0.0, description="Time of one decision.")
+
+
+class CellModel(Closed):
+    """What one arm fixes: everything that a number can depend on, but the seed."""
+
+    fleet: FleetModel
+    workload: Component(registry.WORKLOAD).annotation = Field(description="The requests.")  # type: ignore[valid-type]
+    client: built(ClientSpec) = Field(default_factory=ClientSpec, description="Who sends.")  # type: ignore[valid-type]
+    router: RouterModel
+
+
+class ReplicationsModel(Closed):
+    """How often each arm runs: replication i of every arm sees the same workload."""
+
+    pairs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(default=20, description="Replications of each arm.")
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(default=1, description="Seed of all random streams.")
+
+
+class ScenarioModel(Closed):
+    """The blocks of a file. The four of a cell are checked arm by arm, once the overrides are laid over them."""
+
+    name: Name = Field(description="Name of the scenario, and of the folder of its results.")
+    fleet: Any = None
+    workload: Any = None
+    client: Any = None
+    router: Any = None
+    arms: Annotated[
+        dict[ArmName, Annotated[dict[str, Any], BeforeValidator(_nothing_is_empty)]], Field(min_length=1)
+    ] = Field(default={"base": {}}, description="What is compared: each arm is the base with these overrides.")
+    baseline: str | None = Field(default=None, description="The arm that others are compared with; absent: the first.")
+    replications: ReplicationsModel = Field(default_factory=ReplicationsModel)
+    metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None, description="What is compared, by name."
+    )
+
+
+def validate_cell(document: Document, base: Path, *, partial: bool = False) -> CellModel | None:
+    """The model of a cell; None for a partial document (a base that its arms complete) that only lacks something."""
+    try:
+        return CellModel.model_validate(document.data, context={"base": base})
+    except ValidationError as error:
+        if partial and all(_is_missing(each) for each in error.errors()):
+            return None
+        raise _first(error, document, but=_is_missing if partial else None) from None
+
+
+def validate_scenario(document: Document) -> ScenarioModel:
+    """The model of a whole file, its cells not yet looked at."""
+    try:
+        return ScenarioModel.model_validate(document.data)
+    except ValidationError as error:
+        raise _first(error, document) from None
+
+
+def _is_missing(error: Mapping[str, Any]) -> bool:
+    return "missing" in (error["type"], error["msg"].rpartition(" ")[2])
+
+
+def _first(
+    error: ValidationError, document: Document, but: Callable[[Mapping[str, Any]], bool] | None = None
+) -> ScenarioError:
+    """The error that stands first in the file, as one line."""
+    errors = [each for each in error.errors() if but is None or not but(each)]
+    return min((_locate(each, document) for each in errors), key=lambda pair: pair[0])[1]
+
+
+def _locate(error: ErrorDetails, document: Document) -> tuple[int, ScenarioError]:
+    place: Place = tuple(part for part in error["loc"] if part != "[key]")
+    origin = document.origin(place)
+    message = " ".join(explain(error).split())
+    return origin.line, ScenarioError(f"{origin}: {message}")
+
+
+_RULES: dict[str, str] = {
+    "missing": "required key is missing",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text",
+    "dict_type": "must be a mapping",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "finite_number": "must be a finite number",
+    "greater_than_equal": "must be {ge} or more",
+    "less_than_equal": "must be {le} or less",
+    "greater_than": "must be more than {gt}",
+    "literal_error": "must be {expected}",
+    "too_short": "must hold {min_length} or more, not {actual_length}",
+    "string_pattern_mismatch": "must be a plain name (letters, digits, . _ -)",
+}
+
+
+def explain(error: ErrorDetails) -> str:
+    """The rule that a value breaks, and the value."""
+    kind, context, value = error["type"], error.get("ctx", {}), error["input"]
+    if kind == "refused":
+        return error["msg"]
+    rule = _RULES.get(kind)
+    if rule is None:
+        return error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    text = rule.format(**context)
+    if kind in ("missing", "too_short"):
+        return text
+    near = registry.nearest(value, re.findall(r"'([^']+)'", context.get("expected", "")))
+    return f"{text}, not {_shown(value)}" + (f"; did you mean {near!r}?" if near else "")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def engine_of(model: FleetModel) -> tuple[EngineSpec, Part]:
+    """The engine with its cost model named, and that cost model as a part."""
+    engine: EngineSpec = model.engine
+    part = engine.cost
+    if part is None:
+        part = Part("form_d", registry.find(registry.COST, "form_d", Path())())
+    return replace(engine, cost=part.value), part

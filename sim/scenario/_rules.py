@@ -1,0 +1,70 @@
+"""Rules between the parts of one cell that it must keep before it may run."""
+
+from sim.keys import group_keys
+from sim.rng import Streams
+from sim.scenario._cell import Cell
+from sim.scenario._errors import PlacedError, placed
+
+TICK_S = 1e-9
+
+
+def check_cell(cell: Cell) -> None:
+    """Refuse a cell whose parts do not go together; PlacedError says where."""
+    _check_policy(cell)
+    _check_engine(cell)
+    _check_keys(cell)
+
+
+def _check_policy(cell: Cell) -> None:
+    least = cell.router.policy.min_engines
+    if cell.engines < least:
+        raise PlacedError(("router", "policy"), f"needs {least} engines or more, the fleet has {cell.engines}")
+
+
+def _check_engine(cell: Cell) -> None:
+    engine = cell.engine
+    if engine.preset == "vllm" and (engine.max_num_seqs or 0) > (engine.max_num_batched_tokens or 0):
+        raise PlacedError(
+            ("fleet", "engine", "max_num_seqs"),
+            f"vLLM refuses {engine.max_num_seqs}, more than max_num_batched_tokens ({engine.max_num_batched_tokens})",
+        )
+    with placed("fleet", "engine", "cost"):
+        engine.cost.compile(
+            TICK_S, device=engine.device, model=engine.model, tp=engine.tp, overlap=engine.overlap, base=cell.base
+        )
+
+
+def reads_key(cell: Cell) -> bool:
+    """Whether the policy reads the header that the client sends."""
+    headers = [header.lower() for header in cell.router.policy.key_headers]
+    return cell.client.header in headers
+
+
+def _check_keys(cell: Cell) -> None:
+    client, policy = cell.client, cell.router.policy
+    if client.scope == "group" and not policy.key_headers:
+        raise PlacedError(("client", "key_scope"), "group needs a policy that reads a routing key; this one reads none")
+    if client.scope == "group" and not reads_key(cell):
+        known = ", ".join(policy.key_headers)
+        raise PlacedError(("client", "header"), f"the policy does not read {client.header!r}; it reads {known}")
+    if client.keys:
+        _check_explicit(cell)
+
+
+def explicit_keys(cell: Cell, keys: list[str]) -> list[str]:
+    """The explicit key of each session: the scenario's, else the one in the data, else empty."""
+    own = dict(cell.client.keys or {})
+    last = len(keys) - 1
+    for session in own:
+        if session > last:
+            raise PlacedError(("client", "keys", session), f"no such session: they are 0 to {last}")
+    return [own.get(session, key) for session, key in enumerate(keys)]
+
+
+def _check_explicit(cell: Cell) -> None:
+    with placed("workload"):
+        workload = cell.workload.generate(Streams(cell.seed), cell.base)
+    explicit = explicit_keys(cell, workload.keys)
+    if cell.client.scope == "group":
+        with placed("client", "keys"):
+            group_keys(workload.group_of, explicit)
