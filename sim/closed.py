@@ -96,7 +96,7 @@ def model(cls: type, places: Places = ()) -> type[Closed]:
         for each in registry.fields(cls)
     }
     doc = registry.summary(cls)
-    return create_model(cls.__name__, __base__=Closed, __doc__=doc, **members)  # type: ignore[call-overload,no-any-return]
+    return create_model(cls.__name__, __base__=Closed, __module__=cls.__module__, __doc__=doc, **members)  # type: ignore[call-overload,no-any-return]
 
 
 def _member(

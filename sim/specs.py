@@ -61,7 +61,7 @@ def _is_token(text: str) -> bool:
 class RouterSpec:
     """The router: the rule it asks and what a decision costs."""
 
-    policy: Policy
+    policy: Policy = field(compare=False)
     """The policy with its parameters; it is never asked, ``make_policy`` gives the one that is."""
     parameters: dict[str, Any]
     overhead_s: float = 0.0

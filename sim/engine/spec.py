@@ -12,6 +12,18 @@ from typing import Any, Literal
 
 Visibility = Literal["at_schedule", "after_prefill"]
 
+_AT_LEAST_ONE = (
+    "tp",
+    "block_tokens",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_prefill_tokens",
+    "chunked_prefill_tokens",
+    "new_token_ratio_decay_steps",
+    "clip_max_new_tokens",
+    "kv_tokens",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
@@ -26,7 +38,8 @@ class EngineSpec:
     overlap: bool = True
     """Asynchronous (vLLM) or overlap (SGLang) scheduling: step i+1 is fixed when step i starts."""
     visibility: Visibility | None = None
-    """When a prompt's blocks can be hit: once allocated (``at_schedule``, vLLM) or computed (``after_prefill``, SGLang)."""
+    """When a prompt's blocks can be hit: once allocated (``at_schedule``, vLLM), once computed (``after_prefill``,
+    SGLang)."""
     block_tokens: int | None = None
     """Tokens of one KV block (vLLM, 16) or page (SGLang, 1)."""
     max_num_batched_tokens: int | None = None
@@ -57,6 +70,18 @@ class EngineSpec:
     """Activations, graphs and communicator, GiB a GPU."""
     cost: Any = None
     """Cost model of a step, ``{kind: form_d | constant, ...}``; None: form_d with the shipped profile."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that no product accepts."""
+        for name in _AT_LEAST_ONE:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be 1 or more, not {value}")
+        for name in ("memory_share", "schedule_conservativeness"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")
+        if self.long_prefill_token_threshold < 0:
+            raise ValueError(f"long_prefill_token_threshold must be 0 or more, not {self.long_prefill_token_threshold}")
 
 
 def resolve(spec: EngineSpec) -> EngineSpec:

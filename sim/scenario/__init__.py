@@ -1,6 +1,26 @@
 """Scenarios: a YAML file becomes cells that can be run."""
 
 from sim.scenario._cell import RESULTS_VERSION, Cell
-from sim.scenario._load import Scenario, load_scenario, locate, shipped
+from sim.scenario._check import ABSENT, Checked, Facts, check, differences, kv_tokens, resolved_document
+from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario, locate, shipped
+from sim.scenario._schema import schema
+from sim.scenario._yaml import dump
 
-__all__ = ["RESULTS_VERSION", "Cell", "Scenario", "load_scenario", "locate", "shipped"]
+__all__ = [
+    "ABSENT",
+    "DEFAULT_METRICS",
+    "RESULTS_VERSION",
+    "Cell",
+    "Checked",
+    "Facts",
+    "Scenario",
+    "check",
+    "differences",
+    "dump",
+    "kv_tokens",
+    "load_scenario",
+    "locate",
+    "resolved_document",
+    "schema",
+    "shipped",
+]

@@ -71,8 +71,6 @@ class Cell:
 def _rebuild(resolved: dict[str, Any], base: Path, arm: str, known_hash: str | None) -> Cell:
     data = {key: value for key, value in resolved.items() if key != "seed"}
     model = validate_cell(Document(data, {(): Origin("resolved cell", 0, ())}), base)
-    if model is None or "seed" not in resolved:
-        raise ScenarioError("resolved cell: seed is missing")
     return make(model, arm, resolved["seed"], base, known_hash)
 
 

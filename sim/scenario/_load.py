@@ -102,8 +102,8 @@ def _assemble(document: Document, path: Path) -> Scenario:
     metrics = _metrics(model, document)
     base = path.resolve().parent
     documents = {name: _arm(document, name) for name in model.arms}
-    whole = _merge.pick(document, BLOCKS)
-    validate_cell(whole, base, partial=True)
+    # The base is whole even where every arm overrides it, so that nothing in the file goes unchecked.
+    validate_cell(_merge.pick(document, BLOCKS), base)
     arms = {name: _cell(each, name, model.replications.seed, base) for name, each in documents.items()}
     controls = frozenset(name for name, over in model.arms.items() if over.get("null_control"))
     _refuse_equal(arms, baseline, controls, document)
@@ -158,7 +158,6 @@ def _arm(document: Document, name: str) -> Document:
 
 def _cell(document: Document, arm: str, seed: int, base: Path) -> Cell:
     model = validate_cell(document, base)
-    assert model is not None
     try:
         cell = make(model, arm, seed, base)
         check_cell(cell)

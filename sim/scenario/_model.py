@@ -1,7 +1,6 @@
 """The shape of a scenario: closed models of its blocks, and one readable line for whatever does not fit them."""
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,8 @@ from sim.scenario._yaml import Document, Place
 from sim.specs import ClientSpec, NoiseSpec
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
-ArmName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9 ._+=:-]*[A-Za-z0-9])?$", max_length=60)]
+ARM_NAME = r"^[A-Za-z0-9]([A-Za-z0-9 ._+=:-]{0,58}[A-Za-z0-9])?$"
+ArmName = Annotated[str, StringConstraints(pattern=ARM_NAME)]
 
 
 def _nothing_is_empty(value: Any) -> Any:
@@ -75,14 +75,12 @@ class ScenarioModel(Closed):
     )
 
 
-def validate_cell(document: Document, base: Path, *, partial: bool = False) -> CellModel | None:
-    """The model of a cell; None for a partial document (a base that its arms complete) that only lacks something."""
+def validate_cell(document: Document, base: Path) -> CellModel:
+    """The model of a cell."""
     try:
         return CellModel.model_validate(document.data, context={"base": base})
     except ValidationError as error:
-        if partial and all(_is_missing(each) for each in error.errors()):
-            return None
-        raise _first(error, document, but=_is_missing if partial else None) from None
+        raise _first(error, document) from None
 
 
 def validate_scenario(document: Document) -> ScenarioModel:
@@ -93,16 +91,9 @@ def validate_scenario(document: Document) -> ScenarioModel:
         raise _first(error, document) from None
 
 
-def _is_missing(error: Mapping[str, Any]) -> bool:
-    return "missing" in (error["type"], error["msg"].rpartition(" ")[2])
-
-
-def _first(
-    error: ValidationError, document: Document, but: Callable[[Mapping[str, Any]], bool] | None = None
-) -> ScenarioError:
+def _first(error: ValidationError, document: Document) -> ScenarioError:
     """The error that stands first in the file, as one line."""
-    errors = [each for each in error.errors() if but is None or not but(each)]
-    return min((_locate(each, document) for each in errors), key=lambda pair: pair[0])[1]
+    return min((_locate(each, document) for each in error.errors()), key=lambda pair: pair[0])[1]
 
 
 def _locate(error: ErrorDetails, document: Document) -> tuple[int, ScenarioError]:

@@ -4,6 +4,7 @@ The tree of nodes is walked here, so that what YAML allows and a scenario does n
 no text, recursive aliases) is refused with its line. Anchors and aliases work; merge keys (``<<``) do not.
 """
 
+import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,17 @@ def parse(text: str, shown: str) -> Document:
 def parse_value(text: str) -> Any:
     """A value as YAML reads it, for the command line."""
     return parse(text, "").data
+
+
+def dump(data: Any) -> str:
+    """Plain data as YAML."""
+    text = io.StringIO()
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.sort_base_mapping_type_on_output = False
+    writer.width = 120
+    writer.dump(data, text)
+    return text.getvalue()
 
 
 def _flat(text: object) -> str:

@@ -1,0 +1,170 @@
+"""What can be said of a scenario without running it: errors that every run would meet, and warnings.
+
+Facts of a workload come from its first replication, generated once for arms that share it.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sim.cost._memory import profile_capacity
+from sim.keys import group_keys
+from sim.rng import Streams
+from sim.scenario._cell import Cell
+from sim.scenario._errors import PlacedError, placed
+from sim.scenario._load import Scenario
+from sim.scenario._rules import explicit_keys, reads_key
+
+ENOUGH_GROUPS: Final = 60
+"""Groups below which a 95 % quantile over them is little else than the slowest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What one arm comes down to, before anything runs."""
+
+    kv_tokens: int
+    """Tokens that one engine has room for, in whole blocks."""
+    workload: dict[str, int]
+    """Totals of the first replication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Facts by arm, and warnings, one line each."""
+
+    facts: dict[str, Facts]
+    warnings: list[str]
+
+
+def kv_tokens(cell: Cell) -> int:
+    """KV capacity of one engine in tokens: as given, else by the memory of its device and the weights of its model."""
+    engine = cell.engine
+    with placed("fleet", "engine"):
+        if engine.kv_tokens is not None:
+            return engine.kv_tokens
+        if not hasattr(engine.cost, "load"):
+            raise PlacedError(("fleet", "engine", "kv_tokens"), "is needed: this cost model knows no device memory")
+        profile = engine.cost.load(device=engine.device, model=engine.model, tp=engine.tp, base=cell.base)
+        return profile_capacity(profile, engine.device, memory_share=engine.memory_share, other_gib=engine.other_gib)
+
+
+def check(scenario: Scenario) -> Checked:
+    """Facts and warnings of every arm; ScenarioError for what no run could survive."""
+    facts: dict[str, Facts] = {}
+    warnings: list[str] = []
+    totals: dict[str, dict[str, int]] = {}
+    for name, cell in scenario.arms.items():
+        try:
+            world = _world(cell)
+            if world not in totals:
+                totals[world] = _generate(cell)
+            facts[name] = Facts(_rooms(cell), totals[world])
+            found = [*_room(cell, facts[name]), *_keys(cell)]
+        except PlacedError as error:
+            raise error.at(scenario.documents[name]) from None
+        warnings += [f"arm {name}: {each}" for each in found]
+    return Checked(facts, [*warnings, *_scope(scenario), *_tails(scenario, facts)])
+
+
+def _world(cell: Cell) -> str:
+    """What the workload's check depends on."""
+    client = cell.resolved["client"]
+    return json.dumps([cell.resolved["workload"], client["keys"], client["key_scope"], cell.seed], sort_keys=True)
+
+
+def _generate(cell: Cell) -> dict[str, int]:
+    with placed("workload"):
+        workload = cell.workload.generate(Streams(cell.seed), cell.base)
+        totals: dict[str, int] = workload.summary()
+    explicit = explicit_keys(cell, workload.keys)
+    if cell.client.scope == "group":
+        with placed("client", "key_scope"):
+            group_keys(workload.group_of, explicit)
+    return totals
+
+
+def _rooms(cell: Cell) -> int:
+    block = cell.engine.block_tokens or 1
+    return kv_tokens(cell) // block * block
+
+
+def _room(cell: Cell, facts: Facts) -> Iterator[str]:
+    room, block = facts.kv_tokens, cell.engine.block_tokens or 1
+    largest, smallest = (facts.workload[f"{which}_request_tokens"] for which in ("largest", "smallest"))
+    if -(-smallest // block) * block > room:
+        raise PlacedError(
+            ("workload",), f"no request fits: the smallest needs {smallest} tokens with its limit, an engine has {room}"
+        )
+    if -(-largest // block) * block > room:
+        yield f"some requests will be rejected: the largest needs {largest} tokens with its limit, an engine has {room}"
+
+
+def _keys(cell: Cell) -> Iterator[str]:
+    headers = cell.router.policy.key_headers
+    kind = cell.resolved["router"]["policy"]["kind"]
+    if headers and cell.client.scope == "request":
+        yield f"{kind} is keyed, and key_scope request gives every request a key of its own: no affinity"
+    elif headers and not reads_key(cell):
+        yield f"unkeyed requests: the client sends {cell.client.header}, {kind} reads {', '.join(headers)}"
+    elif not headers and cell.client.keys:
+        yield f"client.keys has no effect: {kind} reads no routing key"
+
+
+def _scope(scenario: Scenario) -> Iterator[str]:
+    """A scope that somebody wrote down should matter to some arm."""
+    written = any("key_scope" in (each.data.get("client") or {}) for each in scenario.documents.values())
+    if written and not any(cell.router.policy.key_headers for cell in scenario.arms.values()):
+        yield "client.key_scope has no effect: the policy of no arm reads a routing key"
+
+
+def _tails(scenario: Scenario, facts: dict[str, Facts]) -> Iterator[str]:
+    tails = [name for name in scenario.metrics if name.startswith("group_completion_p9")]
+    groups = min(each.workload["groups"] for each in facts.values())
+    if tails and groups < ENOUGH_GROUPS:
+        yield f"{', '.join(tails)}: {groups} groups a replication, so this is close to the slowest one"
+
+
+def differences(scenario: Scenario) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """By arm and dotted path, what differs from the baseline: (baseline's value, arm's value).
+
+    A component of another kind is one difference, its parameters included.
+    """
+    base = scenario.arms[scenario.baseline].resolved
+    others = {name: cell for name, cell in scenario.arms.items() if name != scenario.baseline}
+    return {name: dict(_differ(base, cell.resolved, "")) for name, cell in others.items()}
+
+
+def _differ(one: Any, other: Any, path: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    if one == other:
+        return
+    mappings = isinstance(one, dict) and isinstance(other, dict)
+    if not mappings or one.keys() != other.keys() or one.get("kind") != other.get("kind"):
+        yield path, (one, other)
+        return
+    for key, value in one.items():
+        yield from _differ(value, other[key], f"{path}.{key}" if path else str(key))
+
+
+def resolved_document(scenario: Scenario) -> dict[str, Any]:
+    """The scenario with every default named, as a scenario file could say it: the baseline's cell, and what arms change."""
+    cell = {key: value for key, value in scenario.arms[scenario.baseline].resolved.items() if key != "seed"}
+    arms: dict[str, Any] = {name: {} for name in scenario.arms}
+    for name, found in differences(scenario).items():
+        for path, (_, value) in found.items():
+            *above, last = path.split(".")
+            place = arms[name]
+            for part in above:
+                place = place.setdefault(part, {})
+            place[last] = value
+        if name in scenario.null_controls:
+            arms[name]["null_control"] = True
+    return {
+        "name": scenario.name,
+        **cell,
+        "arms": arms,
+        "baseline": scenario.baseline,
+        "replications": {"pairs": scenario.pairs, "seed": scenario.seed},
+        "metrics": list(scenario.metrics),
+    }

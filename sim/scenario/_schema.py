@@ -1,0 +1,75 @@
+"""The JSON Schema of a scenario, for editors and for checking files without this program.
+
+Made from the models that validate a scenario; components are alternatives by ``kind``. An arm is the same shape with
+nothing required, since it may name any part of the base: what an arm lacks is found when the file is loaded.
+"""
+
+from typing import Any, Final
+
+from pydantic.json_schema import models_json_schema
+
+from sim.scenario._model import ARM_NAME, CellModel, ScenarioModel
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_PARTIAL: Final = "Part_of_"
+
+
+def schema() -> dict[str, Any]:
+    """A schema in the 2020-12 dialect that every valid scenario passes."""
+    _, made = models_json_schema(
+        [(ScenarioModel, "validation"), (CellModel, "validation")], ref_template="#/$defs/{model}"
+    )
+    defs: dict[str, Any] = made["$defs"]
+    top, cell = defs.pop("ScenarioModel"), defs.pop("CellModel")
+    control = {
+        "type": "boolean",
+        "description": "This arm may equal another: it shows what a comparison of equals gives.",
+    }
+    top["properties"] |= cell["properties"] | {
+        "arms": {
+            "type": "object",
+            "description": top["properties"]["arms"]["description"],
+            "minProperties": 1,
+            "propertyNames": {"pattern": ARM_NAME},
+            "additionalProperties": {
+                "type": ["object", "null"],
+                "properties": {**_partial(cell["properties"]), "null_control": control},
+                "additionalProperties": False,
+            },
+        }
+    }
+    whole = {
+        "$schema": DIALECT,
+        **top,
+        "title": "windtunnel scenario",
+        "required": [*top["required"], *cell["required"]],
+        "$defs": defs | {f"{_PARTIAL}{name}": _partial(each) for name, each in defs.items()},
+    }
+    plain: dict[str, Any] = _plain_text(whole)
+    return plain
+
+
+def _partial(value: Any) -> Any:
+    """The same shape with nothing required; a component without its kind fits whichever kind has its parameters."""
+    if isinstance(value, list):
+        return [_partial(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    own_file = "pattern" in value.get("properties", {}).get("kind", {})
+    partial: dict[str, Any] = {}
+    for key, each in value.items():
+        if key == "$ref":
+            partial[key] = each.replace("#/$defs/", f"#/$defs/{_PARTIAL}")
+        elif key != "required" or own_file:
+            partial["anyOf" if key == "oneOf" else key] = _partial(each)
+    return partial
+
+
+def _plain_text(value: Any) -> Any:
+    """Descriptions come from docstrings, where names stand in double backticks."""
+    if isinstance(value, dict):
+        return {key: _plain_text(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain_text(each) for each in value]
+    return value.replace("``", "`") if isinstance(value, str) else value
