@@ -1,0 +1,200 @@
+"""Writes docs/reference from the code: the scan of each family, the fields of each block, the table of metrics.
+
+Run by ``make docs``; a test holds that the pages are current.
+"""
+
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from policies._protocol import Policy  # noqa: E402 - the checkout comes first
+from sim import registry  # noqa: E402
+from sim.cost import _devices, _profiles  # noqa: E402
+from sim.engine.spec import EngineSpec  # noqa: E402
+from sim.metrics import METRICS  # noqa: E402
+from sim.scenario._model import ReplicationsModel, RouterModel, ScenarioModel  # noqa: E402
+from sim.specs import ClientSpec, NoiseSpec  # noqa: E402
+
+REFERENCE = ROOT / "docs" / "reference"
+HEAD = "<!-- Written by docs/generate.py from the code; edit the docstrings there and run `make docs`. -->\n\n"
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |\n" for line in lines
+    )
+
+
+def type_name(annotation: Any) -> str:
+    """A type as a reader would write it: the same in every version of Python."""
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is type(None):
+        return "null"
+    if origin is typing.Literal:
+        return " | ".join(str(each) for each in args)
+    if origin in (typing.Union, types.UnionType):
+        return " | ".join(type_name(each) for each in args)
+    if origin is typing.Annotated:
+        return type_name(args[0])
+    name = getattr(origin or annotation, "__name__", str(annotation))
+    return f"{name}[{', '.join(type_name(each) for each in args)}]" if args else name
+
+
+def parts_of(annotation: Any) -> list[type]:
+    """The dataclasses that a type mentions."""
+    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+        return [annotation]
+    return [found for each in typing.get_args(annotation) for found in parts_of(each)]
+
+
+def value(default: Any) -> str:
+    """A default as YAML would show it."""
+    if default is dataclasses.MISSING:
+        return "required"
+    if default is None or isinstance(default, bool):
+        return f"`{ {None: 'null', True: 'true', False: 'false'}[default] }`"
+    if dataclasses.is_dataclass(default):
+        return f"`{type_name(type(default))}()`"
+    return f"`{default}`"
+
+
+def parameters(cls: type) -> str:
+    """The fields of a class that a scenario may set, and those of the parts that they hold."""
+    hints, found = typing.get_type_hints(cls, include_extras=True), registry.parameters(cls)
+    rows = [(f"`{p.name}`", f"`{type_name(hints[p.name])}`", value(p.default), p.doc) for p in found]
+    return table(("key", "type", "default", "means"), rows) if rows else "No parameters.\n"
+
+
+def parts(cls: type) -> str:
+    """The dataclasses within a class, each once, whatever the depth."""
+    text: list[str] = []
+    queue, seen = [cls], {cls}
+    while queue:
+        owner = queue.pop(0)
+        inner = [part for p in registry.parameters(owner) for part in parts_of(_hint(owner, p.name))]
+        for part in dict.fromkeys(part for part in inner if part not in seen):
+            seen.add(part)
+            queue.append(part)
+            text.append(f"\n### {part.__name__}\n\n{inspect.cleandoc(part.__doc__ or '')}\n\n{parameters(part)}")
+    return "".join(text)
+
+
+def _hint(cls: type, name: str) -> Any:
+    return typing.get_type_hints(cls, include_extras=True)[name]
+
+
+def model_keys(model: Any) -> str:
+    """The keys of a block that is a pydantic model of its own."""
+    rows = []
+    for name, info in model.model_fields.items():
+        default = dataclasses.MISSING if info.is_required() else info.get_default(call_default_factory=True)
+        plain = default if isinstance(default, (int, float, str, dict, type(None))) else "see below"
+        rows.append((f"`{name}`", value(dataclasses.MISSING if info.is_required() else plain), info.description or ""))
+    return table(("key", "default", "means"), rows)
+
+
+def family(title: str, family: registry.Family, opening: str) -> str:
+    """One page for a scanned package."""
+    text = [HEAD, f"# {title}\n\n{opening}\n"]
+    for kind, cls in registry.scan(family).items():
+        text.append(f"\n## `{kind}`\n\n{inspect.cleandoc(cls.__doc__ or '')}\n")
+        if issubclass(cls, Policy):
+            header = ", ".join(f"`{name}`" for name in cls.key_headers) or "none"
+            text.append(
+                f"\nRouting key read from: {header}. Reads the content: {'yes' if cls.reads_content else 'no'}.\n"
+            )
+        text.append(f"\n{parameters(cls)}{parts(cls)}")
+    return "".join(text)
+
+
+def _host(times: tuple[float, float]) -> str:
+    return f"{times[0]} + {times[1]} n" if times[1] else f"{times[0]}"
+
+
+def profiles() -> str:
+    """The shipped cost profiles with their source and error."""
+    rows = []
+    for name in _profiles.names():
+        each = _profiles.load(_profiles.FOLDER / f"{name}.yaml")
+        errors = each.error_percent or {}
+        cells = [
+            " / ".join(f"{x:g}" for x in errors[kind]) if kind in errors else ""
+            for kind in ("prefill", "decode", "mixed")
+        ]
+        rows.append((f"`{name}`", each.status, *cells))
+    devices = [
+        (f"`{name}`", f"{each.memory_gib}", f"{each.slowdown}", _host(each.host_ms), _host(each.host_overlap_ms))
+        for name, each in _devices.DEVICES.items()
+    ]
+    return (
+        f"{HEAD}# Cost profiles\n\n"
+        "Shipped in `sim/cost/profiles/`, one file each with its source and licence. Errors of the fit in percent,\n"
+        "mean and 90th percentile, on batches that it has not seen. An *estimated* profile was never measured.\n\n"
+        f"{table(('profile', 'status', 'prefill', 'decode', 'mixed'), rows)}\n# Devices\n\n"
+        "Memory that a framework can use, and the defaults that a profile or a scenario may override; n is the\n"
+        "number of sequences and chunks of a step.\n\n"
+        f"{table(('device', 'memory, GiB', 'slowdown', 'host time, ms', 'with overlap, ms'), devices)}"
+    )
+
+
+def metrics() -> str:
+    """Every metric with its definition."""
+    rows = [(f"`{m.name}`", m.unit, m.better, m.definition) for m in METRICS.values()]
+    opening = "Each is computed from the log's tables once a replication; arms are compared by ratios within pairs."
+    return f"{HEAD}# Metrics\n\n{opening}\n\n" + table(("metric", "unit", "better", "is"), rows)
+
+
+def scenario() -> str:
+    """The keys of a scenario file, block by block."""
+    blocks = [
+        ("The file", model_keys(ScenarioModel)),
+        ("`fleet.engine`", f"{parameters(EngineSpec)}\nCost models: [costs.md](costs.md).\n"),
+        ("`fleet.noise`", parameters(NoiseSpec)),
+        ("`client`", parameters(ClientSpec)),
+        ("`router`", f"{model_keys(RouterModel)}\nPolicies: [policies.md](policies.md).\n"),
+        ("`replications`", model_keys(ReplicationsModel)),
+    ]
+    opening = (
+        "# Keys of a scenario\n\nUnknown keys are refused. `fleet` holds `engines` (how many), `engine` and `noise`;\n"
+        "`workload` is one of the kinds of [workloads.md](workloads.md). `windtunnel schema` prints the same as a JSON\n"
+        "Schema for editors.\n"
+    )
+    return HEAD + opening + "".join(f"\n## {title}\n\n{text}" for title, text in blocks)
+
+
+def pages() -> dict[str, str]:
+    """File name -> text of every reference page."""
+    return {
+        "policies.md": family(
+            "Policies",
+            registry.POLICY,
+            "Each models one product's rule and names its source. `kind` is its name in a scenario;\n"
+            "`./file.py:Class` is one of your own.",
+        ),
+        "workloads.md": family("Workloads", registry.WORKLOAD, "What the clients ask for, and when."),
+        "costs.md": family("Cost models", registry.COST, "What one engine step costs."),
+        "profiles.md": profiles(),
+        "metrics.md": metrics(),
+        "scenario.md": scenario(),
+    }
+
+
+def main() -> None:
+    """Write all pages."""
+    REFERENCE.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
+    print(f"{len(pages())} pages in {REFERENCE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
