@@ -1,13 +1,12 @@
 """Scenarios: a YAML file becomes cells that can be run."""
 
 from sim.scenario._cell import RESULTS_VERSION, Cell
-from sim.scenario._check import ABSENT, Checked, Facts, check, differences, kv_tokens, resolved_document
+from sim.scenario._check import Checked, Facts, check, differences, kv_tokens, resolved_document
 from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario, locate, shipped
 from sim.scenario._schema import schema
 from sim.scenario._yaml import dump
 
 __all__ = [
-    "ABSENT",
     "DEFAULT_METRICS",
     "RESULTS_VERSION",
     "Cell",

@@ -148,7 +148,7 @@ def _differ(one: Any, other: Any, path: str) -> Iterator[tuple[str, tuple[Any, A
 
 
 def resolved_document(scenario: Scenario) -> dict[str, Any]:
-    """The scenario with every default named, as a scenario file could say it: the baseline's cell, and what arms change."""
+    """The scenario with every default named, as a file could say it: the baseline's cell, and what the arms change."""
     cell = {key: value for key, value in scenario.arms[scenario.baseline].resolved.items() if key != "seed"}
     arms: dict[str, Any] = {name: {} for name in scenario.arms}
     for name, found in differences(scenario).items():

@@ -96,9 +96,7 @@ def parse_value(text: str) -> Any:
 def dump(data: Any) -> str:
     """Plain data as YAML."""
     text = io.StringIO()
-    writer = YAML(typ="safe", pure=True)
-    writer.default_flow_style = False
-    writer.sort_base_mapping_type_on_output = False
+    writer = YAML(typ="rt")
     writer.width = 120
     writer.dump(data, text)
     return text.getvalue()
