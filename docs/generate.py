@@ -165,8 +165,8 @@ def scenario() -> str:
     ]
     opening = (
         "# Keys of a scenario\n\nUnknown keys are refused. `fleet` holds `engines` (how many), `engine` and `noise`;\n"
-        "`workload` is one of the kinds of [workloads.md](workloads.md). `windtunnel schema` prints the same as a JSON\n"
-        "Schema for editors.\n"
+        "`workload` is one of the kinds of [workloads.md](workloads.md). `windtunnel schema` prints the same as a\n"
+        "JSON Schema for editors.\n"
     )
     return HEAD + opening + "".join(f"\n## {title}\n\n{text}" for title, text in blocks)
 

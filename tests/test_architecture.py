@@ -44,7 +44,7 @@ SIDEWAYS = {
 
 ALLOWED = {
     "simpy": {"sim.engine.shell", "sim.router", "sim.client", "sim.run"},
-    "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report"},
+    "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report", "sim.sweep"},
     "altair": {"sim.charts"},
     "vl_convert": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},

@@ -1,0 +1,165 @@
+"""The words of the project hold: commands exist, examples run, everything is in the reference."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs import generate
+from sim import registry
+from sim.metrics import METRICS
+from sim.scenario import load_scenario
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md"]
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text(page), flags=re.MULTILINE | re.DOTALL)
+
+
+def policy_block(page: str) -> str:
+    [block] = [block for block in blocks(page, "python") if "(Policy)" in block]
+    return block
+
+
+def scenario_block() -> str:
+    [block] = blocks("README.md", "yaml")
+    return block
+
+
+def windtunnel(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("windtunnel")
+    return subprocess.run([program, *arguments], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *(f"docs/reference/{name}" for name in generate.pages())])
+def test_links_lead_somewhere(page: str) -> None:
+    """Relative links of a page name files that exist."""
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text(page)):
+        assert "://" in target or (ROOT / page).parent.joinpath(target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_exist(page: str) -> None:
+    """Paths in code font exist, but for the examples' own."""
+    examples = {"policies/lowest_index.py"}
+    for path in re.findall(r"`((?:sim|policies|tests|docs|scenarios|benchmarks)/[\w./-]*)`", text(page)):
+        assert path in examples or (ROOT / path).exists() or (ROOT / f"{path}.py").exists(), path
+
+
+def test_make_targets_exist() -> None:
+    """Every ``make`` command in the words is a target."""
+    targets = set(re.findall(r"^(\w+):", text("Makefile"), flags=re.MULTILINE))
+    for page in PAGES:
+        named = set(re.findall(r"`make (\w+)", text(page))) | set(
+            re.findall(r"^make (\w+)", text(page), flags=re.MULTILINE)
+        )
+        assert named <= targets, page
+
+
+def test_commands_exist(tmp_path: Path) -> None:
+    """Every ``windtunnel`` command of the README, and each of its options, is in that command's help."""
+    lines = [line.split("#")[0].split() for block in blocks("README.md", "sh") for line in block.splitlines()]
+    lines = [line for line in lines if line[:1] == ["windtunnel"]]
+    assert lines
+    for _, command, *arguments in lines:
+        shown = windtunnel(command, "--help", cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        for option in arguments:
+            assert not option.startswith("--") or option in shown.stdout, (command, option)
+
+
+def test_the_scenario_of_the_readme_is_right(tmp_path: Path) -> None:
+    """It loads, and opens with its question."""
+    (tmp_path / "my_question.yaml").write_text(scenario_block())
+    assert scenario_block().startswith("# ")
+    assert set(load_scenario(tmp_path / "my_question.yaml").arms) == {"turns", "in_flight", "sticky"}
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
+    """As written, on the scenario as written, with few pairs."""
+    (tmp_path / "my_question.yaml").write_text(scenario_block())
+    for block in blocks("README.md", "sh"):
+        for line in block.splitlines():
+            words = line.split("#")[0].split()
+            if words[:1] == ["windtunnel"]:
+                few = ["--pairs", "2"] if words[1] == "run" else []
+                done = windtunnel(*words[1:], *few, cwd=tmp_path)
+                assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_policies_of_the_pages_run(page: str, tmp_path: Path) -> None:
+    """The file is found by path and runs against round robin on a small fleet."""
+    (tmp_path / "mine.py").write_text(policy_block(page))
+    name = re.findall(r"class (\w+)\(Policy\)", policy_block(page))[0]
+    fewer = scenario_block().replace("groups: 8", "groups: 2").replace("turns: 6", "turns: 2")
+    fewer = fewer.replace("kind: sticky_least_loaded", f"kind: ./mine.py:{name}").replace("pairs: 10", "pairs: 2")
+    (tmp_path / "mine.yaml").write_text(fewer)
+    done = windtunnel("run", "mine.yaml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert '"sticky"' in done.stdout
+
+
+def test_the_python_example_runs(tmp_path: Path) -> None:
+    """Loading and running from Python, as written."""
+    [code] = [block for block in blocks("README.md", "python") if "(Policy)" not in block]
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_is_current() -> None:
+    """The pages are what the code says now: run ``make docs``."""
+    for name, page in generate.pages().items():
+        assert text(f"docs/reference/{name}") == page, f"docs/reference/{name} is stale: run make docs"
+
+
+@pytest.mark.parametrize("family", [registry.POLICY, registry.WORKLOAD, registry.COST], ids=lambda f: f.noun)
+def test_every_member_is_documented(family: registry.Family) -> None:
+    """A class docstring, and one for each parameter but the ``kind`` of an alternative."""
+    for kind, cls in registry.scan(family).items():
+        assert cls.__doc__, kind
+        assert not cls.__doc__.startswith(f"{cls.__name__}("), f"{kind} has no docstring of its own"
+        for parameter in registry.parameters(cls):
+            assert parameter.doc, f"{kind}.{parameter.name}"
+
+
+def test_every_policy_names_its_source() -> None:
+    """Where the rule comes from, and what goes wrong with it."""
+    for kind, cls in registry.scan(registry.POLICY).items():
+        assert "Source:" in str(cls.__doc__), kind
+        assert "Known pathologies:" in str(cls.__doc__), kind
+
+
+def test_every_metric_is_defined() -> None:
+    """Name, unit and a definition that ends in a full stop."""
+    for name, metric in METRICS.items():
+        assert name == metric.name
+        assert metric.unit, name
+        assert metric.definition.endswith("."), name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_scenario_opens_with_its_question(path: Path) -> None:
+    """The first line is a comment, and a question mark comes before the first key."""
+    head = path.read_text(encoding="utf-8").split("\nname:")[0]
+    assert head.startswith("# ")
+    assert "?" in head
+
+
+def test_versions_agree() -> None:
+    """The changelog, the project and the package name one version."""
+    [version] = re.findall(r'^version = "([^"]+)"', text("pyproject.toml"), flags=re.MULTILINE)
+    assert f"\n## {version}\n" in text("CHANGELOG.md")
+    code = "import sim; print(sim.__version__)"
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == version
