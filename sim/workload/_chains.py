@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from policies._content import PRIVATE, Content, extend
+from policies._content import PRIVATE, Content
 from sim.workload._lengths import Floats, Ints
 from sim.workload._model import Session, Travel, Turn, Workload
 from sim.workload._ragged import indices
@@ -78,7 +78,7 @@ class Chains(Workload):
         start = self._start[index]
         own, output, limit, delay = self._own, self._output, self._limit, self._delay
         turns = [
-            Turn(extend(head, source, own[j]), output[j], output_source, limit[j], delay[j])
+            Turn((*head, (source, own[j])) if own[j] else head, output[j], output_source, limit[j], delay[j])
             for j in range(start, start + self._turns[index])
         ]
         return Session(index, group, turns)

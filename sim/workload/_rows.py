@@ -93,11 +93,20 @@ def _short(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def stamp(path: Path) -> tuple[int, int]:
-    """Tells a file from a changed one: time of change and size."""
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A file as it is now: what was read from an equal one need not be read again."""
+
+    path: Path
+    modified_ns: int
+    size: int
+
+
+def find(path: Path) -> Trace:
+    """The file at a path, which must exist."""
     try:
         status = path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ScenarioError(f"{path}: cannot be read: {reason}") from None
-    return status.st_mtime_ns, status.st_size
+    return Trace(path, status.st_mtime_ns, status.st_size)

@@ -24,7 +24,7 @@ from sim.workload._block_chains import BlockChains
 from sim.workload._check import MOST_REQUESTS, MOST_SECONDS, positive, within
 from sim.workload._lengths import Floats, Ints
 from sim.workload._model import Encoding, Session, Travel, Turn, Workload
-from sim.workload._rows import Row, read_rows, stamp
+from sim.workload._rows import Row, Trace, find, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,7 @@ class Requests:
 
     def generate(self, streams: Streams, base: Path) -> Workload:
         """The requests of the file; nothing is drawn."""
-        path = base / self.file
-        recorded = _load(path, stamp(path), self.block_tokens)
+        recorded = _load(find(base / self.file), self.block_tokens)
         arrival_s = recorded.at_s[: self.limit] / self.rate_scale
         within("rate_scale: the last arrival, in seconds,", float(arrival_s.max()), 0, MOST_SECONDS)
         output = recorded.output[: self.limit]
@@ -112,13 +111,13 @@ class _File:
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, changed: tuple[int, int], block_tokens: int) -> _File:
+def _load(trace: Trace, block_tokens: int) -> _File:
     """Read a file once for all replications of a process."""
     chains = BlockChains(block_tokens)
     at_s: list[float] = []
     prompts: list[Content] = []
     output: list[int] = []
-    for row in read_rows(path):
+    for row in read_rows(trace.path):
         at_s.append(row.number("timestamp", 1000 * MOST_SECONDS) / 1000)
         prompts.append(_prompt(row, chains, block_tokens))
         output.append(row.whole("output_length", 1))

@@ -26,7 +26,7 @@ from sim.workload._chains import Chains, Columns
 from sim.workload._check import MOST_REQUESTS, within
 from sim.workload._lengths import Floats, Ints, repeat
 from sim.workload._model import Encoding, Travel, Workload
-from sim.workload._rows import read_rows, stamp
+from sim.workload._rows import Trace, find, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,7 @@ class Sessions:
 
     def generate(self, streams: Streams, base: Path) -> Workload:
         """The sessions of one replication."""
-        path = base / self.file
-        recorded = _load(path, stamp(path))
+        recorded = _load(find(base / self.file))
         rows = self._choose(streams, len(recorded.turns))
         count = len(rows)
         arrival_s: Floats = np.zeros(count)
@@ -110,13 +109,13 @@ class _Recorded:
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, changed: tuple[int, int]) -> _Recorded:
+def _load(trace: Trace) -> _Recorded:
     """Read a file once for all replications of a process."""
     turns: list[int] = []
     output: list[int] = []
     prompts: list[int] = []
     ids: set[object] = set()
-    for row in read_rows(path):
+    for row in read_rows(trace.path):
         name = row.get("session_id")
         if not isinstance(name, str) or name in ids:
             raise row.refuse(f"session_id must be a text that no earlier row has, not {name!r}")

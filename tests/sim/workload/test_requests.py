@@ -1,0 +1,186 @@
+"""The open-loop replay: block ids as spans against sets of blocks, the shipped trace, broken files."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies._content import PRIVATE, canonical, common_prefix, count
+from sim.errors import ScenarioError
+from sim.rng import Streams
+from sim.workload._block_chains import BlockChains
+from sim.workload._reuse import ideal_prefill_tokens
+from sim.workload.requests import Requests
+
+SCENARIOS = Path(__file__).parents[3] / "scenarios"
+MOONCAKE = Requests("traces/mooncake/conversation_first_half.jsonl.gz")
+BLOCK = 4
+
+
+def generate(spec, base=SCENARIOS):
+    return spec.generate(Streams(1), base)
+
+
+class Ids:
+    """Numbers chains of blocks as a trace does: one id for each block with all before it."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, text):
+        cuts = [*range(BLOCK, len(text), BLOCK), len(text)]
+        return [self.known.setdefault(text[:cut], len(self.known)) for cut in cuts]
+
+
+# Texts of two letters, built from few pieces, so that they share prefixes, are prefixes of each other, and are equal.
+TEXTS = st.lists(
+    st.lists(st.sampled_from(["aaaa", "aaab", "b", "abababab"]), min_size=1, max_size=5).map("".join),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(TEXTS)
+def test_spans_agree_as_blocks_do(texts):
+    """Two prompts share the blocks whose ids they share, and nothing else; equal prompts have equal content."""
+    ids, chains = Ids(), BlockChains(BLOCK)
+    rows = [(ids.of(text), len(text)) for text in texts]
+    contents = [chains.encode(blocks, tokens) for blocks, tokens in rows]
+    for (blocks, tokens), content in zip(rows, contents, strict=True):
+        assert count(content) == tokens
+        assert canonical(content) == content
+        for (others, other_tokens), other in zip(rows, contents, strict=True):
+            shared = len(set(blocks) & set(others))
+            assert common_prefix(content, other) == min(shared * BLOCK, tokens, other_tokens)
+            assert (content == other) == (blocks == others)
+
+
+def test_a_partial_block_equals_only_itself():
+    """A partial block is no part of a full one, nor of a longer partial one, even under one id."""
+    chains = BlockChains(BLOCK)
+    partial, full, longer = chains.encode([0, 1], 6), chains.encode([0, 1], 8), chains.encode([0, 1], 7)
+    assert common_prefix(partial, full) == common_prefix(partial, longer) == common_prefix(full, longer) == 4
+    assert chains.encode([0, 1], 6) == partial
+
+
+def test_the_shipped_trace_has_the_stated_reuse():
+    """5,606 requests of whose prompt tokens 34.7 % are reusable with an unlimited cache in blocks of 512."""
+    workload = generate(MOONCAKE)
+    summary = workload.summary()
+    assert summary["requests"] == 5606
+    reusable = 1 - ideal_prefill_tokens(workload, 512) / summary["prompt_tokens"]
+    assert round(100 * reusable, 1) == 34.7
+
+
+def test_the_shipped_trace_is_short_in_spans():
+    """Merging chains that never branch leaves fewer than three spans a prompt."""
+    workload = generate(MOONCAKE)
+    spans = [len(workload.session(index).turns[0].prompt) for index in range(workload.sessions)]
+    assert sum(spans) / len(spans) < 3
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = [
+        {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]},
+        {"timestamp": 1500, "input_length": 1024, "output_length": 50, "hash_ids": [0, 2]},
+        {"timestamp": 3000, "input_length": 600, "output_length": 7, "hash_ids": [0, 1]},
+    ]
+    (tmp_path / "trace.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def turns(workload):
+    return [turn for index in range(workload.sessions) for turn in workload.session(index).turns]
+
+
+def test_rows_become_requests(folder):
+    """One session and group a row, at its time, with its lengths; the answer is private and decoded to the end."""
+    workload = generate(Requests("trace.jsonl"), folder)
+    assert workload.arrival_s.tolist() == [0.0, 1.5, 3.0]
+    assert workload.group_of.tolist() == workload.order.tolist() == [0, 1, 2]
+    one, other, again = turns(workload)
+    assert one == again._replace(output_tokens=5, max_tokens=5)
+    assert common_prefix(one.prompt, other.prompt) == 512
+    assert (other.output_tokens, other.max_tokens, other.output_source, other.delay_s) == (50, 50, PRIVATE, 0.0)
+    assert ideal_prefill_tokens(workload, 512) == 600 + 512
+
+
+def test_the_rate_scales_times_alone(folder):
+    """L9: at half the rate every request comes after twice the time, exactly; nothing else changes."""
+    usual, slow = (generate(Requests("trace.jsonl", rate_scale=scale), folder) for scale in (1.0, 0.5))
+    assert np.array_equal(slow.arrival_s, 2 * usual.arrival_s)
+    assert turns(slow) == turns(usual)
+
+
+def test_a_client_limit_cuts_answers(folder):
+    """A limit below the recorded length ends the answer; above it the client's limit is all that is known."""
+    limited = turns(generate(Requests("trace.jsonl", max_tokens=20), folder))
+    assert [(turn.output_tokens, turn.max_tokens) for turn in limited] == [(5, 20), (20, 20), (7, 20)]
+
+
+def test_a_limit_takes_the_first_requests(folder):
+    """The totals are those of the requests taken."""
+    workload = generate(Requests("trace.jsonl", limit=2), folder)
+    assert workload.summary() == {
+        "requests": 2,
+        "sessions": 2,
+        "groups": 2,
+        "prompt_tokens": 1624,
+        "output_tokens": 55,
+        "largest_request_tokens": 1074,
+        "smallest_request_tokens": 605,
+    }
+
+
+def test_turns_hold_plain_numbers(folder):
+    """No numpy scalar gets into the simulation, where it would be slow."""
+    limited = turns(generate(Requests("trace.jsonl", max_tokens=20), folder))
+    assert {type(value) for turn in limited for value in turn[1:4]} == {int}
+
+
+ROW = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"hash_ids": [0]}, "hash_ids must hold 2 ids, one for each 512 of 600 tokens, not 1"),
+        ({"hash_ids": [0, -1]}, "each of hash_ids must be a whole number from 0"),
+        ({"hash_ids": "ab"}, "hash_ids must be a list"),
+        ({"input_length": -600}, "input_length must be a whole number from 1"),
+        ({"input_length": 10**40}, "input_length must be a whole number from 1"),
+        ({"output_length": 0}, "output_length must be a whole number from 1"),
+        ({"output_length": None}, "output_length must be a whole number from 1"),
+        ({"timestamp": -1}, "timestamp must be a number from 0"),
+        ({"timestamp": float("nan")}, "timestamp must be a number from 0"),
+        ({"timestamp": "0"}, "timestamp must be a number from 0"),
+    ],
+)
+def test_a_broken_row_is_named(tmp_path, change, reason):
+    """Each row is checked; the error names file and line."""
+    (tmp_path / "trace.jsonl").write_text(f"{json.dumps(ROW)}\n{json.dumps({**ROW, **change})}\n")
+    with pytest.raises(ScenarioError, match=rf"trace\.jsonl:2: {reason}"):
+        generate(Requests("trace.jsonl"), tmp_path)
+
+
+@pytest.mark.parametrize("name", list(ROW))
+def test_a_missing_field_is_named(tmp_path, name):
+    """Every field of the format must be there."""
+    row = {key: value for key, value in ROW.items() if key != name}
+    (tmp_path / "trace.jsonl").write_text(json.dumps(row))
+    with pytest.raises(ScenarioError, match=rf"trace\.jsonl:1: {name} is missing"):
+        generate(Requests("trace.jsonl"), tmp_path)
+
+
+def test_what_is_refused(folder):
+    """The message opens with the name of the field."""
+    for change in ({"limit": 0}, {"max_tokens": 0}, {"block_tokens": 0}, {"rate_scale": 0.0}, {"chars_per_token": 0.0}):
+        with pytest.raises(ScenarioError, match=f"^{next(iter(change))} must be"):
+            replace(MOONCAKE, **change)
+    with pytest.raises(ScenarioError, match=r"^rate_scale: the last arrival"):
+        generate(Requests("trace.jsonl", rate_scale=1e-12), folder)
