@@ -81,8 +81,8 @@ class ContentTree(Generic[T]):
     def touch(self, node: Node[T], choose: Callable[[list[T]], T]) -> T | None:
         """Tenant that a match at this node belongs to; None where nobody is a tenant.
 
-        It is ``last`` while that is a tenant, else a chosen one, which becomes ``last``. A match whose number divides by
-        eight refreshes the tenant's number.
+        It is ``last`` while that is a tenant, else a chosen one, which becomes ``last``. A match whose number divides
+        by eight refreshes the tenant's number.
         """
         number = self._next()
         tenants = node.tenants

@@ -18,8 +18,8 @@ _MASK = (1 << 64) - 1
 _MURMUR_MULTIPLIER = 0xC6A4A7935BD1E995
 _MURMUR_SHIFT = 47
 _FURC_SEED = 4193360111
-_FURC_BITS = 23
-_FURC_RANGE = (1 << _FURC_BITS) - 1
+_FURC_RANGE = (1 << 23) - 1
+_FURC_STRIDE = 23
 _FURC_TRIES = 32
 _KEPT = 1 << 16
 
@@ -57,35 +57,29 @@ def murmur64a(data: bytes, seed: int) -> int:
     return state ^ (state >> _MURMUR_SHIFT)
 
 
-class _Bits:
-    """An endless stream of bits from a key: block 0 is its hash, each later block the hash of the one before."""
-
-    def __init__(self, key: bytes) -> None:
-        self._blocks = [murmur64a(key, _FURC_SEED)]
-
-    def __getitem__(self, index: int) -> int:
-        block, bit = divmod(index, 64)
-        while len(self._blocks) <= block:
-            self._blocks.append(murmur64a(self._blocks[-1].to_bytes(8, "little"), _FURC_SEED))
-        return self._blocks[block] >> bit & 1
-
-
 def furc(key: bytes, size: int) -> int:
-    """Facebook's furc hash: a number below ``size`` that moves for few keys when ``size`` grows."""
-    bits = _Bits(key)
-    width = size.bit_length()
-    depth = at = width
+    """Facebook's furc hash: a number below ``size`` that moves for few keys, and only to the new one, as it grows."""
+    if size <= 1:
+        return 0
+    # Bit i of the stream is bit i of this number; each block of 64 is the hash of the one before, made when first read.
+    block = bits = murmur64a(key, _FURC_SEED)
+    known = 64
+    depth = at = (size - 1).bit_length()
     for _ in range(_FURC_TRIES):
-        while not bits[at]:
+        while known <= at + _FURC_STRIDE * depth:
+            block = murmur64a(block.to_bytes(8, "little"), _FURC_SEED)
+            bits |= block << known
+            known += 64
+        while not bits >> at & 1:
             if depth == 0:
                 return 0
             depth -= 1
             at = depth
-        at += width
         number = 1
         for _ in range(depth - 1):
-            number = 2 * number + bits[at]
-            at += width
+            at += _FURC_STRIDE
+            number = 2 * number + (bits >> at & 1)
+        at += _FURC_STRIDE
         if number < size:
             return number
     return 0

@@ -99,11 +99,14 @@ def open_world(policy: Policy, urls: Sequence[str], in_flight: Sequence[int] = (
 def replay(vector: Vector, policy: Policy) -> list[Row]:
     """Hold a fresh policy against a recorded sequence; one row for each recorded request."""
     world = open_world(policy, vector["workers"])
+    listed: Sequence[str] = vector["workers"]
     spans = Spans()
     rows = []
     for serial, record in enumerate(vector["requests"]):
         for event in record.get("events_before", ()):
             _apply(event, world)
+            listed = event.get("order_after", listed)
+        _check(record, listed, world)
         request = _request(serial, record, vector, spans)
         row, world = _decide(record, request, world)
         rows.append(row)
@@ -169,6 +172,14 @@ def _decide(record: Mapping[str, Any], request: RequestView, world: World) -> tu
         if not record["hold"]:
             outcome.world.complete(record["id"])
     return row, outcome.world
+
+
+def _check(record: Mapping[str, Any], listed: Sequence[str], world: World) -> None:
+    """Refuse a vector whose recorded loads are not those of its own script."""
+    loads = {engine.url: engine.in_flight for engine in world.fleet.engines}
+    recorded = dict(zip(listed, record["inflight"], strict=True))
+    if any(recorded[url] != load for url, load in loads.items()):
+        raise ValueError(f"row {record['id']}: in flight by the script {loads}, recorded {recorded}")
 
 
 def _apply(event: Mapping[str, Any], world: World) -> None:
