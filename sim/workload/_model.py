@@ -12,11 +12,9 @@ Left out: turns of one session that overlap, and sessions that fork.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from policies._content import Content
-from sim.rng import Streams
 from sim.workload._check import positive
 from sim.workload._lengths import Floats, Ints
 
@@ -94,15 +92,3 @@ class Workload:
         The last two are prompt plus ``max_tokens`` of one request: what it may come to occupy.
         """
         raise NotImplementedError
-
-
-class Kind(Protocol):
-    """What a kind of workload offers: its YAML keys are its fields."""
-
-    def generate(self, streams: Streams, base: Path) -> Workload:
-        """The workload of one replication; relative files are found from ``base``."""
-        ...
-
-    def files(self, base: Path) -> list[Path]:
-        """The files that ``generate`` reads."""
-        ...
