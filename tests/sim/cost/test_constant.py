@@ -41,5 +41,6 @@ def test_memory_comes_from_the_model_all_the_same() -> None:
     spec = Constant(step_ms=8)
     known = spec.load(device="a100-80gb", model="qwen3-8b", tp=1, base=Path())
     assert (known.status, known.weight_gib_per_gpu, known.kv_bytes_per_token_per_gpu) == ("constant", 15.26, 147456)
+    assert spec.files(device="a100-80gb", model="qwen3-8b", tp=1, base=Path()) == []
     unknown = spec.load(device="a100-80gb", model="mine", tp=1, base=Path())
     assert (unknown.status, unknown.weight_gib_per_gpu) == ("constant", None)

@@ -266,4 +266,6 @@ def test_an_unknown_device_must_say_what_it_costs() -> None:
     """No default is made up for a device that nobody measured."""
     with pytest.raises(ScenarioError, match=r"'tpu' is not one of .* give cost.slowdown"):
         compiled(FormD(coefficients=INLINE), "tpu")
-    compiled(FormD(coefficients=INLINE, slowdown=1, host0_ms=0, host1_ms=0), "tpu")
+    spec = FormD(coefficients=INLINE, slowdown=1, host0_ms=0, host1_ms=0)
+    compiled(spec, "tpu")
+    assert spec.files(device="tpu", model="any", tp=1, base=BASE) == []

@@ -1,6 +1,7 @@
 """KV capacity by formula, against the computed table and against counts that real engines reported."""
 
 import csv
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,8 @@ def test_a_model_that_does_not_fit_is_refused() -> None:
     profile = _profiles.load(_profiles.FOLDER / "a100-80gb_qwen3-8b_tp1.yaml")
     with pytest.raises(ScenarioError, match="memory of device 'tpu' is not known"):
         _memory.profile_capacity(profile, "tpu", memory_share=0.9, other_gib=1.4)
+    own = dataclasses.replace(profile, device_gib=79.2)
+    assert _memory.profile_capacity(own, "tpu", memory_share=0.9, other_gib=1.4) == pytest.approx(397e3, rel=2e-3)
     bare = _profiles.inline({"token_ms": {0: 0.1}} | dict.fromkeys(_profiles.TIMES, 1.0))
     with pytest.raises(ScenarioError, match="give kv_tokens"):
         _memory.profile_capacity(bare, "a100-80gb", memory_share=0.9, other_gib=1.4)

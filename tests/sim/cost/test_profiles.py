@@ -1,5 +1,6 @@
 """Profiles that users write: found, read, or refused with the file, the line and the key."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,23 @@ def test_a_wrong_file_is_refused(tmp_path: Path, old: str, new: str, message: st
     with pytest.raises(ScenarioError, match=message) as caught:
         load(tmp_path, GOOD.replace(old, new, 1))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [("coefficients", "5"), ("token_ms", "0.05"), ("token_ms", "{}")])
+def test_parts_must_be_mappings(tmp_path: Path, key: str, value: str) -> None:
+    """A number, or nothing, where a mapping of keys belongs."""
+    text = re.sub(rf"^( *){key}:.*\n(\1 .*\n)+", rf"\1{key}: {value}\n", GOOD, flags=re.MULTILINE)
+    with pytest.raises(ScenarioError, match=rf"mine\.yaml:\d+: {key} is a mapping"):
+        load(tmp_path, text)
+
+
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
+    """A folder in place of the file, and bytes that are no text."""
+    with pytest.raises(ScenarioError, match="nothing"):
+        _profiles.load(tmp_path / "nothing.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(ScenarioError, match="not readable as YAML"):
+        _profiles.load(tmp_path / "bytes.yaml")
 
 
 def test_the_line_is_the_line_of_the_key(tmp_path: Path) -> None:
