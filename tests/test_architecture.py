@@ -1,8 +1,10 @@
 """The floors of ARCHITECTURE.md, held by reading the imports: also those inside functions and those for typing."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -23,6 +25,7 @@ FLOORS = {
     "sim.log": 1,
     "sim.stats": 1,
     "sim.charts": 1,
+    "sim.instants": 1,
     "sim.engine": 2,
     "sim.metrics": 2,
     "sim.router": 3,
@@ -43,10 +46,9 @@ SIDEWAYS = {
 """Imports within one floor that are meant, each with its reason."""
 
 ALLOWED = {
-    "simpy": {"sim.engine.shell", "sim.router", "sim.client", "sim.run"},
+    "simpy": {"sim.engine.shell", "sim.instants", "sim.router", "sim.client", "sim.run"},
     "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report", "sim.sweep"},
     "altair": {"sim.charts"},
-    "vl_convert": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
     "scipy": {"sim.stats"},
     "pydantic": {"sim.closed", "sim.scenario"},
@@ -153,6 +155,17 @@ def test_the_ground_needs_no_scenario_libraries() -> None:
     allowed = set(sys.stdlib_module_names) | {"sim", "policies", "numpy"}
     for module in members({"sim.errors", "sim.rng", "sim.registry", "sim.workload"}):
         assert {name.split(".")[0] for name in imports(module)} <= allowed, module
+
+
+def test_dependencies_are_those_that_are_imported() -> None:
+    """What the project asks for is what it uses, no more and no less."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = {re.split(r"[<>=]", line)[0] for line in project["dependencies"]}
+    names = {"ruamel": "ruamel.yaml"}
+    used = {name.split(".")[0] for module in MODULES for name in imports(module)} - set(sys.stdlib_module_names)
+    # pydantic pins its core to the patch level: the two are one. Altair imports vl-convert itself, to write PNG files.
+    used -= {"sim", "policies", "pydantic_core"}
+    assert {names.get(name, name) for name in used} | {"vl-convert-python"} == asked
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ class Requests:
     file: str
     """JSON lines, plain or .gz, relative to the scenario."""
     format: Literal["mooncake"] = "mooncake"
+    """How the file is written."""
     block_tokens: int = 512
     """Tokens of a block of the file, which need not be those of the engine."""
     rate_scale: float = 1.0

@@ -36,6 +36,7 @@ class Sessions:
     file: str
     """JSON lines, plain or .gz, relative to the scenario."""
     format: Literal["turns"] = "turns"
+    """How the file is written."""
     limit: int | None = None
     """Only the first sessions of the file, at most this many."""
     order: Literal["shuffled", "data"] = "shuffled"
