@@ -103,11 +103,16 @@ def _member(
     field: "dataclasses.Field[Any]", hint: Any, doc: str | None, family: registry.Family | None
 ) -> tuple[Any, Any]:
     annotation = Component(family).annotation | None if family else accept(hint, _range(field))
-    value = registry.default(field)
-    if value is dataclasses.MISSING:
+    if registry.default(field) is dataclasses.MISSING:
         return annotation, Field(description=doc)
-    extra = {"default": plain(value)}
-    return annotation, Field(default_factory=lambda: value, description=doc, json_schema_extra=extra)
+
+    def make_default() -> Any:
+        value = registry.default(field)
+        # A class may write 60 for a float; it is the same value as the 60.0 that a file gives.
+        return float(value) if hint is float else value
+
+    extra = {"default": plain(make_default())}
+    return annotation, Field(default_factory=make_default, description=doc, json_schema_extra=extra)
 
 
 @cache
@@ -116,7 +121,7 @@ def built(cls: type, places: Places = ()) -> Any:
 
     def build(value: Closed) -> Any:
         try:
-            return cls(**{name: getattr(value, name) for name in value.model_fields_set})
+            return cls(**{name: getattr(value, name) for name in type(value).model_fields})
         except Exception as error:  # noqa: BLE001 - the class may be a user's, and fail in any way
             raise _at_field(cls, error) from None
 

@@ -5,18 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import sim
 from sim import registry
 from sim.errors import ScenarioError
 from sim.scenario import _merge
 from sim.scenario._cell import Cell, make
 from sim.scenario._errors import PlacedError
+from sim.scenario._find import locate
 from sim.scenario._model import CellModel, ScenarioModel, validate_cell, validate_scenario
 from sim.scenario._rules import check_cell
 from sim.scenario._yaml import Document, read
-
-SHIPPED: Final = Path(sim.__file__).parent.parent / "scenarios"
-"""Scenarios that come with the package; they are found by name."""
 
 BLOCKS: Final = tuple(CellModel.model_fields)
 """What a cell is made of, and what an arm may override."""
@@ -59,26 +56,6 @@ class Scenario:
             kept = {name: cell.reseeded(seed) for name, cell in kept.items()}
         seed = self.seed if seed is None else seed
         return replace(self, arms=kept, pairs=self.pairs if pairs is None else pairs, seed=seed)
-
-
-def shipped() -> dict[str, Path]:
-    """Shipped scenarios by name."""
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
-
-
-def locate(path_or_name: str | Path) -> Path:
-    """The file of a scenario: a path, or the name of a shipped one with or without ``.yaml``."""
-    path = Path(path_or_name)
-    if "\0" in str(path) or path.is_dir():
-        raise ScenarioError(f"{str(path)!r} is not a scenario file")
-    if path.exists():
-        return path
-    known = shipped()
-    name = str(path_or_name).removesuffix(".yaml")
-    if name in known:
-        return known[name]
-    hint = registry.suggest(Path(name).name, known)
-    raise ScenarioError(f"no scenario {str(path_or_name)!r}: no such file, and of the shipped ones none; {hint}")
 
 
 def load_scenario(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Scenario:

@@ -1,0 +1,45 @@
+"""``windtunnel run``: check, run with progress on stderr, show the result."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from sim import report
+from sim.scenario import check, load_scenario
+from sim.sweep import run
+
+
+def run_scenario(
+    name: str,
+    overrides: Sequence[str],
+    *,
+    pairs: int | None,
+    seed: int | None,
+    arms: Sequence[str],
+    jobs: int,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run a scenario and print its result: tables, or one document alone on stdout."""
+    scenario = load_scenario(name, overrides).select(pairs=pairs, seed=seed, arms=arms)
+    found = check(scenario).warnings
+    notes = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=notes, transient=True) as progress:
+        task = progress.add_task(scenario.name, total=scenario.pairs * len(scenario.arms))
+        result = run(
+            scenario,
+            jobs=jobs,
+            out=out,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
+        )
+    result.warnings[:0] = [each for each in found if each not in result.warnings]
+    if as_json:
+        click.echo(report.to_json(result), nl=False)
+    else:
+        report.print_result(result, Console())
+    for path in report.save_charts(result, out / scenario.name):
+        notes.print(f"wrote {path}", highlight=False, soft_wrap=True)
