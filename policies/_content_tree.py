@@ -128,7 +128,7 @@ class ContentTree(Generic[T]):
         self.sizes.pop(tenant, None)
 
     def evict(self, most: float) -> None:
-        """Drop leaves, lowest number first, of each tenant with more than ``most`` tokens until it fits."""
+        """Drop leaves, lowest number first, of each tenant with more than ``most`` (0 or more) tokens until it fits."""
         for tenant, size in self.sizes.items():
             if size > most:
                 self._shrink(tenant, most)
@@ -142,8 +142,7 @@ class ContentTree(Generic[T]):
             del node.tenants[tenant]
             self.sizes[tenant] -= node.size
             parent = node.parent
-            if parent is None:
-                continue
+            assert parent is not None, "a tenant with tokens has a leaf below the root"
             if not node.tenants:
                 parent.children.pop(node.key)
             if parent.is_leaf_of(tenant):
@@ -177,8 +176,8 @@ class ContentTree(Generic[T]):
         upper: Node[T] = Node(node.parent, node.key, upper_edge, inside)
         upper.tenants = dict(node.tenants)
         upper.last = node.last
-        if node.parent is not None:
-            node.parent.children[node.key] = upper
+        assert node.parent is not None, "the root has no edge"
+        node.parent.children[node.key] = upper
         node.parent, node.edge, node.size = upper, lower_edge, node.size - inside
         node.key = _GOES_ON if goes_on else lower_edge[0][0]
         upper.children[node.key] = node
@@ -208,11 +207,12 @@ def _agree(edge: Content, content: Content, at: int, offset: int) -> tuple[int, 
 
 
 def _divide(edge: Content, tokens: int) -> tuple[Content, Content, bool]:
-    """An edge's first tokens, the rest, and whether the cut lies within a span."""
-    for at, (source, length) in enumerate(edge):
-        if tokens < length:
-            if tokens == 0:
-                return edge[:at], edge[at:], False
-            return (*edge[:at], (source, tokens)), ((source, length - tokens), *edge[at + 1 :]), True
-        tokens -= length
-    return edge, (), False
+    """An edge's first tokens, the rest (there is one), and whether the cut lies within a span."""
+    at = 0
+    while tokens >= edge[at][1]:
+        tokens -= edge[at][1]
+        at += 1
+    if tokens == 0:
+        return edge[:at], edge[at:], False
+    source, length = edge[at]
+    return (*edge[:at], (source, tokens)), ((source, length - tokens), *edge[at + 1 :]), True

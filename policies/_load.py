@@ -44,12 +44,9 @@ def random_least(engines: Sequence[EngineView], pick: Pick) -> EngineView:
 def next_least(engines: Sequence[EngineView], cursor: int) -> tuple[EngineView, int]:
     """The first least loaded engine at or after place ``cursor``, wrapping around; and the place after it."""
     least = first_least(engines).in_flight
-    places = len(engines)
-    for step in range(places):
-        place = (cursor + step) % places
-        if engines[place].in_flight == least:
-            return engines[place], place + 1
-    raise AssertionError("the least loaded engine is one of the engines")
+    tied = [place for place, engine in enumerate(engines) if engine.in_flight == least]
+    place = next((place for place in tied if place >= cursor), tied[0])
+    return engines[place], place + 1
 
 
 def is_uneven(engines: Sequence[EngineView], by_more_than: float, by_factor: float) -> bool:

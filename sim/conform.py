@@ -66,9 +66,12 @@ class World:
         engine.in_flight -= 1
         self.policy.completed(request, engine)
 
-    def engine(self, url: str) -> EngineView | None:
+    def engine(self, url: str) -> EngineView:
         """The engine at an address."""
-        return next((engine for engine in self.fleet.engines if engine.url == url), None)
+        for engine in self.fleet.engines:
+            if engine.url == url:
+                return engine
+        raise ValueError(f"no engine at {url}; there are {[engine.url for engine in self.fleet.engines]}")
 
     def refresh(self) -> None:
         """Bring the list of available engines up to date, in place."""
@@ -166,9 +169,8 @@ def _decide(record: Mapping[str, Any], request: RequestView, world: World) -> tu
     allowed = tuple(dict.fromkeys(outcome.url for outcome in found))
     outcome = next((outcome for outcome in found if outcome.url == expected), found[0])
     row = Row(record["id"], "determined" if len(allowed) == 1 else "open", expected, outcome.url, allowed)
-    engine = outcome.world.engine(expected) if expected else None
-    if engine is not None:
-        outcome.world.dispatch(record["id"], request, engine)
+    if expected is not None:
+        outcome.world.dispatch(record["id"], request, outcome.world.engine(expected))
         if not record["hold"]:
             outcome.world.complete(record["id"])
     return row, outcome.world
@@ -190,9 +192,7 @@ def _apply(event: Mapping[str, Any], world: World) -> None:
     elif "wait_s" in event:
         world.now += event["wait_s"]
     elif "health" in event:
-        engine = world.engine(event["health"])
-        if engine is not None:
-            engine.is_available = event["ok"]
+        world.engine(event["health"]).is_available = event["ok"]
         world.refresh()
     elif "add" in event:
         joining = EngineView(1 + max(engine.index for engine in fleet.engines), event["add"])
@@ -202,10 +202,9 @@ def _apply(event: Mapping[str, Any], world: World) -> None:
         world.policy.joined(joining, fleet)
     elif "remove" in event:
         leaving = world.engine(event["remove"])
-        if leaving is not None:
-            fleet.engines.remove(leaving)
-            world.refresh()
-            world.policy.left(leaving, fleet)
+        fleet.engines.remove(leaving)
+        world.refresh()
+        world.policy.left(leaving, fleet)
     else:
         raise ValueError(f"unknown event {dict(event)}")
 

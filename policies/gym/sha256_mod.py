@@ -26,7 +26,7 @@ class Sha256Mod(Policy):
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
         """Choose by the session id alone."""
         engines = fleet.engines
-        if not engines:
+        if not fleet.available:
             return None, "no_engine", 0
         key = request.headers.get("x-session-id") or request.headers.get("x-smg-routing-key")
         engine = engines[_place(key) % len(engines)] if key else pick(engines)

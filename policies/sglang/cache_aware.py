@@ -82,10 +82,9 @@ class CacheAware(Policy):
             return engine, "imbalanced", 0
         node, matched = place[0], place[4]
         owner = tree.touch(node, pick)
-        if matched and matched / request.prompt_tokens > self.cache_threshold:
-            if owner is None or not owner.is_available:
-                if owner is not None:
-                    tree.remove(owner)
+        if owner is not None and matched > 0 and matched / request.prompt_tokens > self.cache_threshold:
+            if not owner.is_available:
+                tree.remove(owner)
                 return available[0], "stale_owner", matched
             tree.attach(place, content, owner)
             return owner, "hit", matched

@@ -31,7 +31,9 @@ def test_lookup_is_the_first_available_point(size, data):
     fleet = fleet_of(size)
     set_available(fleet, data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
     ring = ring_of(fleet.engines)
-    points = sorted((blake3_u64(label(engine.url, point)), engine.index) for engine in fleet.engines for point in range(20))
+    points = sorted(
+        (blake3_u64(label(engine.url, point)), engine.index) for engine in fleet.engines for point in range(20)
+    )
     for key in KEYS[:40]:
         at = bisect_left(points, (blake3_u64(key), -1))
         walk = [fleet.engines[index] for _, index in points[at:] + points[:at]]
@@ -69,7 +71,9 @@ def shares(places, engines):
     return owned
 
 
-@pytest.mark.parametrize(("points", "place", "worlds", "largest"), [(150, blake3_u64, 150, 1.12), (160, furc_u64, 15, 1.12)])
+@pytest.mark.parametrize(
+    ("points", "place", "worlds", "largest"), [(150, blake3_u64, 150, 1.12), (160, furc_u64, 15, 1.12)]
+)
 def test_ring_shares_spread_as_beta(points, place, worlds, largest):
     """Over 8 engines: CV of shares is sqrt((N-1)/(NV+1)) and the mean largest share 1.12 of the mean."""
     spreads, maxima = [], []
