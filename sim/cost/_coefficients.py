@@ -52,6 +52,19 @@ class Coefficients:
             self.base.extend(fixed + before + slope * (n - start) for n in range(known, min(end, tokens) + 1))
             before += slope * (end - start)
 
+    def scaled(self, factor: float) -> "Coefficients":
+        """The same cost, every time multiplied: an engine that is faster or slower than its like."""
+        return Coefficients(
+            t0=self.t0 * factor,
+            slopes=tuple((start, slope * factor) for start, slope in self.slopes),
+            pair=self.pair * factor,
+            seq=self.seq * factor,
+            ctx=self.ctx * factor,
+            chunk=self.chunk * factor,
+            host0=self.host0 * factor,
+            host1=self.host1 * factor,
+        )
+
     def step(self, chunks: list[tuple[int, int]], contexts: list[int]) -> float:
         """Ticks of one step of chunks ``(new tokens, cached tokens)`` and decodes by context: for tests and reports."""
         tokens = sum(new for new, _ in chunks) + len(contexts)

@@ -63,6 +63,11 @@ class Chains(Workload):
         self._own, self._output = columns.own.data, columns.output.data
         self._limit, self._delay = columns.limit.data, columns.delay_s.data
 
+    def first_requests(self) -> Ints:
+        """Turns of the sessions before, summed."""
+        turns = self._columns.turns
+        return np.cumsum(turns) - turns
+
     def head(self, group: int) -> Content:
         """What the sessions of a group share."""
         tokens = self._group_tokens[group]

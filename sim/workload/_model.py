@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from policies._content import Content
 from sim.workload._check import positive
 from sim.workload._lengths import Floats, Ints
@@ -81,6 +83,10 @@ class Workload:
         """Routing key of each session as the data gives it, or empty."""
         self.encoding: Encoding = travel.encoding
         self.chars_per_token = travel.chars
+
+    def first_requests(self) -> Ints:
+        """Id of the first request of each session: requests are numbered through the sessions, in order of the data."""
+        return np.arange(self.sessions, dtype=np.int64)
 
     def session(self, index: int) -> Session:
         """Session ``index``, the same at each call."""

@@ -1,0 +1,129 @@
+"""The sequences that decode, counted in steps instead of visited one by one.
+
+All decoding sequences of an engine gain one token a step, so what a step needs follows from a step count: contexts sum
+to ``offset + n * steps``; a sequence needs a new block when its fill crosses a block, which a histogram of fill modulo
+block answers for any number of steps; the next end is the head of a heap. Nothing here costs O(sequences) a step.
+"""
+
+from heapq import heappop, heappush
+
+from sim.engine.request import Request
+
+FAR = 1 << 60
+
+
+class Decodes:
+    """The decoding sequences; ``steps`` counts the decode steps scheduled so far."""
+
+    __slots__ = ("block", "by_limit", "by_stop", "count", "offset", "overlap", "phases", "steps", "version")
+
+    def __init__(self, block: int, *, overlap: bool) -> None:
+        self.block = block
+        self.overlap = overlap
+        self.steps = 0
+        self.count = 0
+        self.offset = 0
+        self.version = 0
+        """Changes whenever a sequence joins or leaves."""
+        self.phases: dict[int, int] = {}
+        self.by_stop: list[tuple[int, int, int, Request]] = []
+        """Ends that are known when the token is there, soonest first."""
+        self.by_limit: list[tuple[int, int, int, Request]] = []
+        """Ends that an overlapping scheduler knows beforehand."""
+
+    def join(self, request: Request) -> None:
+        """Add a sequence whose prefill is scheduled; its ``base_output`` counts the token of that prefill."""
+        steps = self.steps
+        request.joined_at = steps
+        request.ends_at = ends_at = steps + request.output_tokens - request.base_output
+        self.count += 1
+        self.version += 1
+        self.offset += request.target - steps
+        request.phase = phase = (request.target - steps) % self.block
+        self.phases[phase] = self.phases.get(phase, 0) + 1
+        if ends_at > steps:
+            heap = self.by_limit if self.overlap and request.output_tokens >= request.max_tokens else self.by_stop
+            heappush(heap, (ends_at, request.view.id, request.epoch, request))
+
+    def leave(self, request: Request) -> None:
+        """Take a sequence out; its entry in a heap is dropped when it comes up."""
+        self.count -= 1
+        self.version += 1
+        self.offset -= request.target - request.joined_at
+        phase = request.phase
+        if self.phases[phase] == 1:
+            del self.phases[phase]
+        else:
+            self.phases[phase] -= 1
+
+    def tokens(self, request: Request) -> int:
+        """KV slots of a sequence after the steps scheduled so far."""
+        return request.target + self.steps - request.joined_at
+
+    def context(self) -> int:
+        """Context tokens that the next step reads, its own tokens included."""
+        return self.offset + self.count * (self.steps + 1)
+
+    def need(self, steps: int) -> int:
+        """New blocks that the next ``steps`` steps take."""
+        block = self.block
+        if block == 1:
+            return self.count * steps
+        whole, rest = divmod(steps, block)
+        blocks = self.count * whole
+        phases = self.phases
+        first = -self.steps % block
+        if rest <= len(phases):
+            for crossing in range(first, first - rest, -1):
+                blocks += phases.get(crossing % block, 0)
+        else:
+            for phase, count in phases.items():
+                if (first - phase) % block < rest:
+                    blocks += count
+        return blocks
+
+    def affordable(self, steps: int, free: int) -> int:
+        """Most steps, up to ``steps``, that take no more than ``free`` blocks."""
+        if self.need(steps) <= free:
+            return steps
+        low, high = 0, steps
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.need(middle) <= free:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def horizon(self) -> int:
+        """Steps until a sequence leaves; a stop token of an overlapping engine is noticed one step late."""
+        steps, best = self.steps, FAR
+        heap = self.by_limit
+        while heap and (heap[0][3].epoch != heap[0][2]):
+            heappop(heap)
+        if heap:
+            best = heap[0][0] - steps
+        heap = self.by_stop
+        while heap and (heap[0][3].epoch != heap[0][2]):
+            heappop(heap)
+        if heap:
+            best = min(best, heap[0][0] - steps + self.overlap)
+        return best
+
+    def pop_limited(self) -> list[Request]:
+        """Sequences whose last token is scheduled and known to be the last."""
+        heap, ending = self.by_limit, []
+        while heap and heap[0][0] <= self.steps:
+            _, _, epoch, request = heappop(heap)
+            if request.epoch == epoch:
+                ending.append(request)
+        return ending
+
+    def pop_stopped(self, completed: int) -> list[Request]:
+        """Sequences whose last token came by the ``completed``-th step."""
+        heap, ended = self.by_stop, []
+        while heap and heap[0][0] <= completed:
+            _, _, epoch, request = heappop(heap)
+            if request.epoch == epoch:
+                ended.append(request)
+        return ended

@@ -1,0 +1,255 @@
+"""What the schedulers of vLLM and SGLang share: plans, their cost, and what follows when a step is done.
+
+A scheduler is asked at boundaries of steps. ``form`` decides the next step and accounts for it as scheduled; ``advance``
+accounts for further steps of the same plan; ``complete`` says which requests got their last token by a boundary. A plan
+also says for how many steps the same decision would be taken again if nobody arrived: that is the length of a jump. The
+scheduler knows no clock and no SimPy; times are arguments.
+
+Cost of a step: form D of the calibration fits, ``base[N] + pair*A + seq*n + ctx*C + chunk*K``, rounded once to ticks when
+the batch changes; step j of a run takes ``first + growth*(j-1)``.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from policies._content import Content, extend
+from sim.engine._decodes import Decodes
+from sim.engine.request import FINISHED, REJECTED, Request
+
+
+class StepCost(Protocol):
+    """Compiled cost of a step, in ticks (``sim.cost.Coefficients``)."""
+
+    base: list[float]
+    pair: float
+    seq: float
+    ctx: float
+    chunk: float
+
+    def cover(self, tokens: int) -> None:
+        """Extend ``base`` to steps of ``tokens`` tokens."""
+
+
+class KvPool(Protocol):
+    """What both prefix caches offer to what the schedulers share."""
+
+    def take(self, blocks: int) -> None:
+        """Allocate blocks; the caller asked before whether there are enough."""
+
+    def register(self, request: Request, content: Content, tokens: int) -> None:
+        """Make the first ``tokens`` tokens, which the request holds, findable."""
+
+    def usage(self) -> tuple[int, int]:
+        """Blocks held by requests, and blocks cached beside them."""
+
+
+Chunk = tuple[Request, int, int]
+"""A request, tokens before the chunk, tokens of the chunk."""
+
+
+class Plan:
+    """A batch, and for how many steps it may run unasked."""
+
+    __slots__ = (
+        "chunks", "context", "decodes", "finishing", "first", "from_step", "growth", "kv_cached", "kv_used", "pairs",
+        "prefill", "repeat", "repeated", "scale", "version", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, chunks: list[Chunk], decodes: int, context: int) -> None:
+        self.chunks = chunks
+        self.decodes = decodes
+        """Sequences that decode beside the chunks."""
+        self.context = context
+        """Context tokens that they read in the first step."""
+        self.repeat = 1
+        """Steps for which the same decision would be taken, this one included."""
+        self.finishing: list[Request] = []
+        """Requests whose prompt is complete after this step; such a step is never repeated."""
+        self.prefill = 0
+        self.pairs = 0
+        self.repeated = 0
+        """Prefill tokens of all steps so far that were computed before a preemption."""
+        self.first = self.growth = 0
+        self.from_step = 0
+        self.version = -1
+        self.waiting = self.kv_used = self.kv_cached = 0
+        self.scale = 1.0
+
+
+class Scheduler:
+    """Base of the batch formers; subclasses decide in ``form``."""
+
+    def __init__(
+        self,
+        cost: StepCost,
+        capacity_tokens: int,
+        *,
+        block: int,
+        overlap: bool,
+        max_num_seqs: int,
+        step_noise: Callable[[], float] | None = None,
+    ) -> None:
+        self.cost = cost
+        self.capacity = capacity_tokens // block
+        self.block = block
+        self.max_num_seqs = max_num_seqs
+        self.step_noise = step_noise
+        self.decodes = Decodes(block, overlap=overlap)
+        self.waiting: deque[Request] = deque()
+        self.running: dict[Request, None] = {}
+        """Admitted requests, oldest admission first."""
+        self.cache: KvPool
+        self.registers_early = False
+        """Whether a prompt can be hit once its blocks are allocated, or only when it is computed."""
+        self.ending: list[Request] = []
+        """Requests that left the batch and whose last step is under way."""
+        self.plan: Plan | None = None
+
+    # -- asked by the shell --------------------------------------------------------------------------------------
+
+    def accept(self, request: Request) -> bool:
+        """Queue a request; one that can never fit the pool is rejected."""
+        if not self.fits(request):
+            request.status = REJECTED
+            return False
+        self.waiting.append(request)
+        return True
+
+    def fits(self, request: Request) -> bool:
+        """Whether prompt and limit fit the empty pool."""
+        return -(-(request.prompt_tokens + request.max_tokens) // self.block) <= self.capacity
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a request that arrives now could be admitted at the next boundary."""
+        return len(self.waiting) == 1 and len(self.running) < self.max_num_seqs
+
+    def form(self, now: int) -> Plan | None:
+        """Decide the next step, account for it, and return its plan: the plan of before if nothing changed."""
+        raise NotImplementedError
+
+    def advance(self, steps: int) -> None:
+        """Account for ``steps`` more steps of the current plan."""
+        raise NotImplementedError
+
+    def complete(self, plan: Plan, steps: int, now: int) -> list[Request]:
+        """Requests that have their last token once ``steps`` steps of a plan are done; marks first tokens."""
+        ended: list[Request] = []
+        decodes = self.decodes
+        if plan.finishing:
+            self._complete_prefills(plan, now, ended)
+        if self.ending and self.ending[0].ends_at <= plan.from_step + steps:
+            ended += self.ending
+            self.ending = []
+        if plan.decodes and decodes.by_stop:
+            for request in decodes.pop_stopped(plan.from_step + steps):
+                if request.leaf is not None:
+                    decodes.leave(request)
+                ended.append(request)
+        for request in ended:
+            if request.leaf is not None:
+                self._finish(request)
+            request.status = FINISHED
+            request.ended = now
+        return ended
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _complete_prefills(self, plan: Plan, now: int, ended: list[Request]) -> None:
+        """The step gave the first token (after a preemption: the next one) of its finishing prefills."""
+        for request in plan.finishing:
+            if request.first_token < 0:
+                request.first_token = now
+            self._computed(request)
+            if request.base_output >= request.output_tokens:
+                if request.joined_at >= 0 and request.leaf is not None:
+                    self.decodes.leave(request)
+                ended.append(request)
+
+    def _computed(self, request: Request) -> None:
+        """A prompt is computed: where content becomes visible only then, register it."""
+
+    def _finish(self, request: Request) -> None:
+        """Give back what an ended request holds; its content may be found by later prompts."""
+        raise NotImplementedError
+
+    def _join_decodes(self, request: Request) -> None:
+        """The last chunk of a prompt is scheduled: it will have one token more and decode from the next step on."""
+        request.base_output += 1
+        decodes = self.decodes
+        if request.base_output < request.output_tokens or (decodes.overlap and not request.ends_by_limit):
+            decodes.join(request)
+        else:
+            self.running.pop(request, None)
+
+    def _drop_ending(self) -> None:
+        """Sequences whose known last token is scheduled take no part in the next step."""
+        for request in self.decodes.pop_limited():
+            self.decodes.leave(request)
+            self.running.pop(request, None)
+            self.ending.append(request)
+
+    def _take(self, request: Request, tokens: int) -> int:
+        """Blocks for the next ``tokens`` tokens of a prompt; returns how many of these were computed before."""
+        block = self.block
+        before = request.computed
+        after = before + tokens
+        blocks = -(-after // block) - -(-before // block)
+        if blocks:
+            self.cache.take(blocks)
+        request.computed = after
+        request.prefill_tokens += tokens
+        if self.registers_early:
+            self.cache.register(request, request.content, after)
+        if before >= request.high:
+            return 0
+        repeated = self._repeated(request, before, tokens)
+        request.recomputed_tokens += repeated
+        return repeated
+
+    @staticmethod
+    def _repeated(request: Request, before: int, tokens: int) -> int:
+        """Of the ``tokens`` tokens after the first ``before``, those that were computed before a preemption."""
+        return max(0, min(before + tokens, request.high) - before)
+
+    def _slots(self, request: Request) -> int:
+        """KV slots of a request: tokens computed or scheduled."""
+        if request.joined_at < 0:
+            return request.computed
+        decodes = self.decodes
+        last = decodes.steps
+        if decodes.overlap and request.ends_by_limit:
+            last = min(last, request.ends_at)
+        return request.target + last - request.joined_at
+
+    @staticmethod
+    def _whole(request: Request) -> Content:
+        """Prompt and all output: what the request's blocks can hold."""
+        return extend(request.view.content, request.output_source, request.output_tokens)
+
+    def _price(self, plan: Plan, chunk_growth: int) -> None:
+        """Cost of the first step and its growth a step, rounded once to ticks."""
+        cost = self.cost
+        prefill = pairs = 0
+        for _, before, tokens in plan.chunks:
+            prefill += tokens
+            pairs += tokens * before + tokens * (tokens + 1) // 2
+        count = plan.decodes
+        total = prefill + count
+        base = cost.base
+        if total >= len(base):
+            cost.cover(total)
+        ticks = base[total] + cost.pair * pairs + cost.seq * count + cost.ctx * plan.context
+        ticks += cost.chunk * len(plan.chunks)
+        growth = cost.ctx * count + cost.pair * chunk_growth * chunk_growth
+        if self.step_noise is not None:
+            plan.scale = scale = self.step_noise()
+            ticks *= scale
+            growth *= scale
+        plan.first = round(ticks) or 1
+        plan.growth = round(growth)
+        plan.prefill = prefill
+        plan.pairs = pairs
+        plan.waiting = len(self.waiting)
+        plan.kv_used, plan.kv_cached = self.cache.usage()

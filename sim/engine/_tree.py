@@ -1,0 +1,139 @@
+"""The tree of cached content, on spans.
+
+A node holds a run of tokens of one source, ``start`` to ``end`` counted from the beginning of the prompt. Its children
+continue it: with the same source (after a split) or with another. KV comes in blocks of ``block`` tokens; the block that
+ends at depth d belongs to the node whose run holds depth d, so a node owns ``end // block - start // block`` of them, and
+a block that lies across a branch is owned once by each branch, as in hash-chained caches.
+
+Nodes that nobody holds stand in one queue in the order in which they are given up; anonymous entries (blocks without
+content that can be found) stand in it too. Cost of a match or an insertion is O(nodes on the path), about three.
+"""
+
+from collections.abc import Iterator
+
+from policies._content import Content
+
+
+class Node:
+    """A run of cached tokens; ``parent`` is None for the root and for anonymous entries of the queue."""
+
+    __slots__ = ("after", "before", "children", "end", "parent", "refs", "source", "stamp", "start")
+
+    def __init__(self, parent: "Node | None", source: int, start: int, end: int) -> None:
+        self.parent = parent
+        self.source = source
+        self.start = start
+        self.end = end
+        self.refs = 0
+        self.children: dict[int, Node] = {}
+        self.before: Node = self
+        self.after: Node = self
+        self.stamp = 0
+
+    def __repr__(self) -> str:
+        return f"Node({self.source}: {self.start}-{self.end}, refs={self.refs})"
+
+
+class Tree:
+    """Content held in a pool of blocks, and the queue of what may be given up."""
+
+    def __init__(self, block: int) -> None:
+        self.block = block
+        self.root = Node(None, -1, 0, 0)
+        self.root.refs = 1
+        self.queue = Node(None, -1, 0, 0)
+
+    # -- content ------------------------------------------------------------------------------------------------
+
+    def match(self, content: Content, limit: int) -> tuple[Node, int]:
+        """Deepest node that agrees with the first ``limit`` tokens of the content, and the depth of agreement.
+
+        Does not modify the tree; the depth may lie inside the node.
+        """
+        node = self.root
+        depth = span_end = 0
+        for source, length in content:
+            span_end += length
+            while depth < span_end:
+                child = node.children.get(source)
+                if child is None:
+                    return node, depth
+                node = child
+                depth = child.end
+                if depth > span_end or depth >= limit:
+                    return node, min(depth, span_end, limit)
+        return node, depth
+
+    def split(self, node: Node, depth: int) -> Node:
+        """Cut a node at a depth inside it; returns the new upper part, which inherits holders and queue place."""
+        parent = node.parent
+        assert parent is not None
+        upper = Node(parent, node.source, node.start, depth)
+        upper.refs = node.refs
+        upper.stamp = node.stamp
+        upper.children[node.source] = node
+        parent.children[node.source] = upper
+        node.parent = upper
+        node.start = depth
+        if node.after is not node:
+            if upper.end // self.block > upper.start // self.block:
+                self._link(upper, node)
+            if node.end // self.block == node.start // self.block:
+                self.unlink(node)
+        return upper
+
+    def remove(self, node: Node) -> None:
+        """Take a childless node out of the tree, and ancestors that own no block and lead nowhere any more."""
+        parent = node.parent
+        block = self.block
+        while parent is not None:
+            del parent.children[node.source]
+            node.parent = None
+            if parent.children or parent.refs or parent.end // block > parent.start // block:
+                return
+            node, parent = parent, parent.parent
+
+    # -- queue --------------------------------------------------------------------------------------------------
+
+    def _link(self, node: Node, before: Node) -> None:
+        after = before.after
+        before.after = node
+        node.before = before
+        node.after = after
+        after.before = node
+
+    def append(self, node: Node) -> None:
+        """Put a node at the end of the queue: it is given up last."""
+        queue = self.queue
+        last = queue.before
+        last.after = node
+        node.before = last
+        node.after = queue
+        queue.before = node
+
+    def unlink(self, node: Node) -> None:
+        """Take a node out of the queue."""
+        before, after = node.before, node.after
+        before.after = after
+        after.before = before
+        node.before = node.after = node
+
+    def replace(self, node: Node, other: Node) -> None:
+        """Put another entry at the place of a node in the queue."""
+        self._link(other, node)
+        self.unlink(node)
+
+    def entries(self) -> Iterator[Node]:
+        """The queue, first given up first (for tests and reports)."""
+        node = self.queue.after
+        while node is not self.queue:
+            yield node
+            node = node.after
+
+    def nodes(self) -> Iterator[Node]:
+        """All nodes of the tree but the root (for tests and reports)."""
+        stack = list(self.root.children.values())
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(node.children.values())

@@ -1,0 +1,171 @@
+"""SGLang's radix cache: runs of tokens in a tree, whole unlocked leaves evicted by last access.
+
+A running request locks the path it hit; tokens it computes belong to it until they are inserted, after a prefill and at
+its end, where a part that another request inserted first is freed as a duplicate. Eviction is asked for a number of
+tokens and gives up whole leaves, least recently accessed first, so more may go; a parent becomes a leaf when its last
+child goes. Every match and every insertion refreshes the access of the whole path.
+
+The queue holds unlocked nodes by access, a child before its parent, so its head is always the leaf to evict. Access of a
+locked node matters only once it is unlocked; it is carried by the request (``stamp``) and written then.
+
+Source: sgl-project/sglang ``python/sglang/srt/mem_cache/radix_cache.py``.
+Left out: eviction rules other than LRU, host tiers, the separate tree for each LoRA.
+"""
+
+from policies._content import Content
+from sim.engine._tree import Node, Tree
+from sim.engine.request import Request
+
+
+class RadixCache(Tree):
+    """A pool of ``capacity`` pages of ``block`` tokens; ``free + evictable`` is what admission counts."""
+
+    def __init__(self, capacity: int, block: int) -> None:
+        super().__init__(block)
+        self.capacity = capacity
+        self.free = capacity
+        self.evictable = 0
+        """Pages of unlocked nodes."""
+        self.clock = 0
+
+    def pages(self, node: Node) -> int:
+        """Pages that a node owns."""
+        return node.end // self.block - node.start // self.block
+
+    def usage(self) -> tuple[int, int]:
+        """Pages held by running requests, and evictable ones."""
+        return self.capacity - self.free - self.evictable, self.evictable
+
+    # -- looking and locking --------------------------------------------------------------------------------------
+
+    def find(self, request: Request, limit: int) -> tuple[Node, int]:
+        """Longest match of a request's content, a node boundary; refreshes the access of its path."""
+        node, depth = self.match(request.content, limit)
+        if depth < node.end and node.parent is not None:
+            node = self.split(node, depth)
+        self.clock += 1
+        request.stamp = self.clock
+        step: Node | None = node
+        while step is not None and not step.refs:
+            step.stamp = self.clock
+            if step.after is not step:
+                self.unlink(step)
+                self.append(step)
+            step = step.parent
+        return node, node.end // self.block * self.block
+
+    def count_unlocked(self, node: Node) -> int:
+        """Pages on the path to a node that are evictable now and would not be once it is locked."""
+        step: Node | None = node
+        while step is not None and not step.refs:
+            step = step.parent
+        locked = step.end if step is not None else 0
+        return node.end // self.block - locked // self.block
+
+    def lock(self, request: Request, node: Node) -> None:
+        """Hold the path to a node for a request."""
+        request.leaf = node
+        step: Node | None = node
+        while step is not None:
+            if not step.refs:
+                self._lock(step)
+            step.refs += 1
+            step = step.parent
+
+    def _lock(self, node: Node) -> None:
+        pages = self.pages(node)
+        if pages:
+            self.evictable -= pages
+            self.unlink(node)
+
+    def unlock(self, request: Request) -> None:
+        """Let go of the path of a request; its nodes stay, evictable."""
+        stamp = request.stamp
+        step: Node | None = request.leaf
+        while step is not None:
+            step.refs -= 1
+            if step.stamp < stamp:
+                step.stamp = stamp
+            parent = step.parent
+            if not step.refs and parent is not None:
+                pages = self.pages(step)
+                if pages:
+                    self.evictable += pages
+                    self._queue(step)
+                elif not step.children:
+                    self.remove(step)
+            step = parent
+        request.leaf = None
+
+    def _queue(self, node: Node) -> None:
+        """Put an unlocked node behind all that were accessed before it."""
+        before = self.queue.before
+        stamp = node.stamp
+        while before is not self.queue and before.stamp > stamp:
+            before = before.before
+        self._link(node, before)
+
+    # -- taking and giving ------------------------------------------------------------------------------------------
+
+    def take(self, pages: int) -> None:
+        """Allocate pages for a prefill, evicting if need be; ``free + evictable`` must suffice."""
+        if self.free < pages:
+            self.evict(pages)
+        self.free -= pages
+
+    def take_each(self, pages: int, steps: int) -> None:
+        """Allocate ``pages`` at each of ``steps`` decode steps, evicting at the step that needs it."""
+        while pages and steps:
+            now = min(steps, self.free // pages)
+            self.free -= pages * now
+            steps -= now
+            if steps:
+                self.evict(pages)
+
+    def evict(self, pages: int) -> None:
+        """Give up least recently accessed leaves until at least ``pages`` pages are freed or none is left."""
+        queue = self.queue
+        freed = 0
+        while freed < pages:
+            node = queue.after
+            if node is queue:
+                break
+            freed += self.pages(node)
+            self.unlink(node)
+            self.remove(node)
+        self.free += freed
+        self.evictable -= freed
+
+    def register(self, request: Request, content: Content, tokens: int) -> None:
+        """Insert the whole pages among the first ``tokens`` of the content, which the request computed.
+
+        Pages that another request inserted first are freed; the request then holds theirs.
+        """
+        depth = tokens // self.block * self.block
+        leaf: Node = request.leaf
+        at = leaf.end
+        self.clock += 1
+        request.stamp = self.clock
+        span_end = 0
+        for source, length in content:
+            span_end += length
+            if span_end <= at:
+                continue
+            stop = span_end if span_end < depth else depth
+            while at < stop:
+                child = leaf.children.get(source)
+                if child is None:
+                    child = Node(leaf, source, at, stop)
+                    leaf.children[source] = child
+                else:
+                    if stop < child.end:
+                        child = self.split(child, stop)
+                    self.free += self.pages(child)
+                    if not child.refs:
+                        self._lock(child)
+                child.refs += 1
+                leaf = child
+                at = leaf.end
+            if at >= depth:
+                break
+        request.leaf = leaf

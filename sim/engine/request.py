@@ -1,0 +1,89 @@
+"""One generation call as the simulation carries it from the client to its end.
+
+The router reads ``view`` alone. The engine reads the prompt, the client's limit and, to know when the model happens to
+stop, the realised length; its scheduler decides nothing by it before the stop token is there.
+"""
+
+from typing import Any
+
+from policies._content import PRIVATE, Content, extend
+from policies._protocol import RequestView
+
+FINISHED, FAILED, REJECTED, ABORTED, UNFINISHED = range(5)
+
+
+class Request:
+    """A request, its marks in time (ticks, -1 = never) and its state inside an engine."""
+
+    __slots__ = (
+        "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "done", "duplicates", "ended",
+        "engine", "ends_at", "epoch", "first_token", "group", "high", "is_last", "joined_at", "leaf",
+        "max_tokens", "output_source", "output_tokens", "phase", "preemptions", "prefill_tokens", "prompt_tokens",
+        "recomputed_tokens", "scheduled", "session", "stamp", "status", "submitted", "target", "turn", "view",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        view: RequestView,
+        output_tokens: int,
+        output_source: int,
+        *,
+        session: int = 0,
+        group: int = 0,
+        turn: int = 0,
+        is_last: bool = True,
+    ) -> None:
+        self.view = view
+        self.session = session
+        self.group = group
+        self.turn = turn
+        self.is_last = is_last
+        self.attempt = 0
+        self.engine = -1
+        self.prompt_tokens = view.prompt_tokens
+        self.max_tokens = output_tokens if view.max_tokens is None else view.max_tokens
+        self.output_tokens = output_tokens
+        self.output_source = -2 - view.id if output_source == PRIVATE else output_source
+        self.submitted = self.arrived = self.scheduled = self.first_token = self.ended = -1
+        self.cached_tokens = self.prefill_tokens = self.recomputed_tokens = self.preemptions = 0
+        self.status = UNFINISHED
+        self.done: Any = None
+        self.content: Content = view.content
+        """What the next prefill computes: the prompt, and after a preemption the output so far."""
+        self.target = view.prompt_tokens
+        """Tokens of ``content``."""
+        self.computed = 0
+        """Tokens of ``content`` that are in the KV pool or scheduled to be."""
+        self.high = 0
+        """Most tokens that were ever computed; a prefill below it is recomputation."""
+        self.leaf: Any = None
+        """Deepest node of the prefix cache that this request holds."""
+        self.duplicates = 0
+        """Blocks held that another request registered first."""
+        self.stamp = 0
+        self.phase = 0
+        self.joined_at = -1
+        """Decode step count at which the request joined the decodes, -1 while it is not among them."""
+        self.base_output = 0
+        """Tokens generated when it joined."""
+        self.ends_at = -1
+        """Decode step count at which its last token is there."""
+        self.epoch = 0
+
+    @property
+    def ends_by_limit(self) -> bool:
+        """Whether the scheduler knows the last step beforehand (the limit) or not (a stop token)."""
+        return self.output_tokens >= self.max_tokens
+
+    def rewind(self, generated: int) -> None:
+        """Prepare to prefill again, prompt and output so far, after a preemption."""
+        self.content = extend(self.view.content, self.output_source, generated)
+        self.target = self.prompt_tokens + generated
+        self.base_output = generated
+        self.computed = 0
+        self.preemptions += 1
+        self.epoch += 1
+        self.joined_at = -1
+
+    def __repr__(self) -> str:
+        return f"Request({self.view.id}, prompt={self.prompt_tokens}, computed={self.computed}/{self.target})"

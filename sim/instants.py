@@ -1,0 +1,38 @@
+"""What happens first when things happen at one instant, and how to make something happen at an instant.
+
+At one tick: steps end and answers go out, then failures, submissions of clients, deliveries of routers, telemetry, and
+last the forming of batches, so that a batch sees all arrivals of its instant. Within one kind the order is by the id of
+what acts (engine, request, session), never by which was scheduled first, so jumping and stepping engines, which schedule
+differently, give the same run.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import simpy
+from simpy.events import Event
+
+STEP_END: Final = 0
+ANSWER: Final = 1 << 48
+SUBMIT: Final = 2 << 48
+DELIVER: Final = 3 << 48
+FORM: Final = 5 << 48
+
+Clock = simpy.Environment
+
+
+def at(env: Clock, delay: int, priority: int, callback: Callable[[Event], None], value: Any = None) -> Event:
+    """Call back after ``delay`` ticks with an event that carries ``value``; ``priority`` is a kind plus an id."""
+    event = Event(env)
+    event._ok = True
+    event._value = value
+    event.callbacks.append(callback)  # type: ignore[union-attr]
+    env.schedule(event, priority, delay)  # type: ignore[arg-type]
+    return event
+
+
+def answer(env: Clock, event: Event, priority: int, value: Any) -> None:
+    """Let an event happen now, after all that ends at this instant."""
+    event._ok = True
+    event._value = value
+    env.schedule(event, priority)  # type: ignore[arg-type]

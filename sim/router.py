@@ -1,0 +1,94 @@
+"""The router: asks the policy, records the decision, sends the request on, and counts what is in flight.
+
+It is one process with one view of the fleet. ``in_flight`` of an engine rises when a request is sent to it and falls when
+its answer has ended, as the routers of sglang, smg and vLLM count. A policy that chooses no engine refuses the request
+(503): it fails at once. A decision takes ``overhead_s`` between choice and delivery.
+
+Left out: several routers, retries, health checks, telemetry (policies that read engine reports see none).
+"""
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from simpy.events import Event
+
+from policies._protocol import EngineView, FleetView, Policy
+from sim.engine.request import FAILED, Request
+from sim.engine.shell import Engine
+from sim.instants import ANSWER, DELIVER, Clock, answer, at
+from sim.log.record import Log
+
+T = TypeVar("T")
+
+
+class Router:
+    """Sends each request to one of the engines."""
+
+    def __init__(
+        self,
+        env: Clock,
+        policy: Policy,
+        engines: Sequence[Engine],
+        urls: Sequence[str],
+        order: Sequence[int],
+        chance: random.Random,
+        log: Log,
+        *,
+        overhead: int = 0,
+    ) -> None:
+        """``order`` lists engine indices as the router iterates them; ``overhead`` is in ticks."""
+        self.env = env
+        self.policy = policy
+        self.engines = engines
+        self.views = [EngineView(index, url) for index, url in enumerate(urls)]
+        in_order = [self.views[index] for index in order]
+        self.fleet = FleetView(in_order, list(in_order))
+        self.chance = chance
+        self.log = log
+        self.overhead = overhead
+        self.in_flight = 0
+        policy.start(self.fleet)
+
+    def pick(self, candidates: Sequence[T], weights: Sequence[float] | None = None) -> T:
+        """A random candidate, uniform or by weight."""
+        if weights is None:
+            return candidates[int(self.chance.random() * len(candidates))]
+        return self.chance.choices(candidates, weights)[0]
+
+    def route(self, request: Request) -> None:
+        """Choose an engine for a request and send it there."""
+        now: int = self.env.now  # type: ignore[assignment]
+        log, view = self.log, request.view
+        chosen, branch, matched = self.policy.choose(view, self.fleet, now * log.tick_s, self.pick)
+        code = log.codes.get(branch)
+        if code is None:
+            code = log.branch_code(branch)
+        if chosen is None:
+            log.decisions.extend((view.id, request.attempt, now, -1, code, 0, self.in_flight, matched))
+            request.status = FAILED
+            request.ended = now
+            answer(self.env, request.done, ANSWER + view.id, request)
+            return
+        request.engine = index = chosen.index
+        in_flight = chosen.in_flight
+        log.decisions.extend((view.id, request.attempt, now, index, code, in_flight, self.in_flight, matched))
+        chosen.in_flight = in_flight + 1
+        self.in_flight += 1
+        self.policy.dispatched(view, chosen)
+        request.done.callbacks.append(self._answered)
+        if self.overhead:
+            at(self.env, self.overhead, DELIVER + view.id, self._deliver, request)
+        else:
+            self.engines[index].submit(request)
+
+    def _deliver(self, event: Event) -> None:
+        request: Request = event.value
+        self.engines[request.engine].submit(request)
+
+    def _answered(self, event: Event) -> None:
+        request: Request = event.value
+        engine = self.views[request.engine]
+        engine.in_flight -= 1
+        self.in_flight -= 1
+        self.policy.completed(request.view, engine)

@@ -1,0 +1,104 @@
+"""One replication of one cell: the parts built, the clock run out, the log handed over.
+
+What a replication draws anew: the workload's columns, session and group ids (hence every hash), engine names, the
+router's order where the product's is arbitrary, the policy's random choices, and the noise that the scenario names.
+Every stream is named by purpose, so two arms see the same workload whatever their policies do.
+"""
+
+import math
+from collections.abc import Callable
+
+from sim.client import Client
+from sim.cost._memory import profile_capacity
+from sim.engine._scheduler import Scheduler
+from sim.engine.sglang import SglangScheduler
+from sim.engine.shell import Engine
+from sim.engine.vllm import VllmScheduler
+from sim.instants import Clock
+from sim.keys import session_keys
+from sim.log.record import Log
+from sim.rng import Streams
+from sim.router import Router
+from sim.scenario import Cell
+from sim.workload._model import Workload
+from sim.workload._reuse import ideal_prefill_tokens
+
+TICK_S = 1e-9
+
+
+def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: float = TICK_S) -> Log:
+    """Run replication ``pair`` of a cell to its end and return its log.
+
+    ``step_by_step`` decides at every step instead of jumping: slower, and the same log to the bit. ``tick_s`` is the
+    length of a tick; only tests change it.
+    """
+    streams = Streams(cell.seed, pair)
+    workload = cell.workload.generate(streams, cell.base)
+    names = [f"http://engine-{name[:8]}:30000" for name in streams.names("engine-names", cell.engines)]
+    env = Clock(initial_time=0)
+    log = Log(names, tick_s=tick_s)
+    log.deadline_s = cell.client.deadline_s
+    engines = [
+        Engine(env, index, scheduler, log, step_by_step=step_by_step)
+        for index, scheduler in enumerate(build_schedulers(cell, streams, log))
+    ]
+    policy = cell.router.make_policy()
+    order = list(range(cell.engines))
+    if policy.arbitrary_order:
+        streams.single("router-order").shuffle(order)
+    overhead = round(cell.router.overhead_s / tick_s)
+    router = Router(env, policy, engines, names, order, streams.single("policy"), log, overhead=overhead)
+    client = Client(
+        env,
+        workload,
+        router,
+        log,
+        keys=keys_of(cell, workload, streams),
+        header=cell.client.header or "",
+        cap=cell.client.cap(cell.engines),
+        keys_requests=cell.client.scope == "request" and bool(policy.key_headers),
+    )
+    client.start()
+    env.run()
+    client.close()
+    assert cell.engine.block_tokens is not None
+    log.prefill_ideal = ideal_prefill_tokens(workload, cell.engine.block_tokens)
+    return log
+
+
+def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:
+    """Routing key of each session: random ids, or the explicit keys that the data or the scenario sets."""
+    explicit = list(workload.keys)
+    for session, key in (cell.client.keys or {}).items():
+        explicit[session] = key
+    sessions = streams.names("session-ids", workload.sessions)
+    groups = streams.names("group-ids", workload.groups)
+    return session_keys(cell.client.scope, sessions, groups, workload.group_of.tolist(), explicit)
+
+
+def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:
+    """A scheduler for each engine, each with its own speed and step noise where the scenario names noise."""
+    spec = cell.engine
+    hardware = {"device": spec.device, "model": spec.model, "tp": spec.tp}
+    capacity = spec.kv_tokens
+    if capacity is None:
+        profile = spec.cost.load(**hardware, base=cell.base)
+        capacity = profile_capacity(profile, spec.device, memory_share=spec.memory_share, other_gib=spec.other_gib)
+    cost = spec.cost.compile(log.tick_s, **hardware, overlap=spec.overlap, base=cell.base)
+    speeds = streams.column("engine-speed").standard_normal(cell.engines).tolist()
+    kind = VllmScheduler if spec.preset == "vllm" else SglangScheduler
+    schedulers: list[Scheduler] = []
+    for index in range(cell.engines):
+        factor = math.exp(cell.noise.engine_speed_sigma * speeds[index])
+        own = cost if factor == 1.0 else cost.scaled(factor)
+        log.costs.append(own)
+        schedulers.append(kind(spec, own, capacity, _step_noise(cell.noise.step_sigma, streams, index)))
+    return schedulers
+
+
+def _step_noise(sigma: float, streams: Streams, index: int) -> Callable[[], float] | None:
+    """Factors of successive stretches of equal steps of one engine: lognormal with median 1."""
+    if sigma == 0:
+        return None
+    chance = streams.single(f"step-time/{index}")
+    return lambda: math.exp(sigma * chance.gauss(0.0, 1.0))
