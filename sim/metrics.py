@@ -34,6 +34,7 @@ finished = pl.col("status") == "finished"
 span = pl.col("makespan_s").first()
 sessions = pl.col("session").n_unique()
 session_ends = pl.col("ended_s").filter(finished & (pl.col("is_last") == 1)).sort()
+is_complete = pl.col("finished") == pl.col("sessions")
 on_time = pl.col("deadline_s").is_null() | (pl.col("e2e_s") <= pl.col("deadline_s"))
 
 
@@ -104,8 +105,9 @@ _LATENCY = (
             "s",
             "lower",
             "groups",
-            f"{q} % quantile over groups of the time from a group's arrival to the end of its last session.",
-            _quantile("completion_s", q / 100),
+            f"{q} % quantile, over groups all of whose sessions finished, of the time from a group's arrival to the end of "
+            "its last session.",
+            pl.col("completion_s").filter(is_complete).quantile(q / 100, interpolation="linear"),
             is_latency=True,
         )
         for q in (50, 95, 99)

@@ -80,7 +80,7 @@ def compare(baseline: Floats, candidate: Floats, better: Better, *, deterministi
     p_worse = _share_worse(candidate - baseline, better)
     if (zeros := int(((baseline <= 0) | (candidate <= 0)).sum())) > 0:
         worse = None if deterministic else _mean_worse(candidate - baseline, better)
-        reason = f"no ratio: zero in {zeros} of {pairs} pairs"
+        reason = f"zero in {zeros} {'pair' if zeros == 1 else 'pairs'}"
         return Ratio(None, None, None, p_worse, pairs, p_mean_worse=worse, reason=reason)
     logs = np.log(candidate / baseline)
     ratio = float(np.exp(logs.mean()))
@@ -92,11 +92,13 @@ def compare(baseline: Floats, candidate: Floats, better: Better, *, deterministi
     return Ratio(ratio, float(lo), float(hi), p_worse, pairs, float(boot_lo), float(boot_hi), _mean_worse(logs, better))
 
 
-def geometric_mean(ratios: Floats) -> float | None:
-    """Geometric mean of positive ratios; None where there is none, or one is zero or missing."""
-    if not ratios.size or not (ratios > 0).all() or not np.isfinite(ratios).all():
+def geometric_ratio(baseline: Floats, candidate: Floats) -> float | None:
+    """Geometric mean of candidate / baseline over pairs with a value in both; None without one, or with a zero."""
+    known = ~(np.isnan(baseline) | np.isnan(candidate))
+    baseline, candidate = baseline[known], candidate[known]
+    if not baseline.size or (baseline <= 0).any() or (candidate <= 0).any():
         return None
-    return float(np.exp(np.log(ratios).mean()))
+    return float(np.exp(np.log(candidate / baseline).mean()))
 
 
 def bca_interval(values: Floats) -> tuple[float, float]:

@@ -106,4 +106,4 @@ def _since(start: str, end: str, tick_s: float) -> pl.Expr:
 
 
 def _word(name: str, words: Sequence[str]) -> pl.Expr:
-    return pl.col(name).cast(pl.UInt8).cast(pl.Enum(list(words)))
+    return pl.col(name).replace_strict(range(len(words)), words, return_dtype=pl.Enum(words))

@@ -70,8 +70,8 @@ def _move(draft: Path, folder: Path) -> None:
     """Put the draft in place; between the two renames the result is absent, never partial."""
     old = draft.with_name(f"{draft.name}-old")
     if folder.exists():
-        os.rename(folder, old)
-    os.rename(draft, folder)
+        folder.rename(old)
+    draft.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
     _sync(folder.parent)
 

@@ -1,0 +1,140 @@
+"""What a comparison found: values of each arm pair by pair, means, paired ratios, placement classes, warnings.
+
+The numbers are made here once; the table, the JSON document and the charts only show them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from sim import stats
+from sim.log import store
+from sim.log.frames import Tables
+from sim.metrics import METRICS
+from sim.report.placements import Placed, exact
+from sim.stats import Mean, Ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One arm after all its replications."""
+
+    name: str
+    hash: str
+    folder: Path
+    """Where its tables are stored."""
+    values: pl.DataFrame
+    """One row a pair, one column a metric."""
+    decisions: str
+    """Digest of the engine that each request was sent to: equal for arms that decide alike."""
+    groups: int
+    """Groups of a replication."""
+    placed: Placed | None = None
+    null_control: bool = False
+
+    @property
+    def is_deterministic(self) -> bool:
+        """All replications gave the same numbers."""
+        return self.values.height > 1 and self.values.drop("pair").unique().height == 1
+
+    def column(self, metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Values of one metric by pair, NaN where there is none."""
+        return self.values[metric].fill_null(float("nan")).to_numpy()
+
+    def tables(self) -> Tables:
+        """The stored tables: requests, decisions, groups, engines, replications."""
+        return store.read(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A candidate against the baseline in one metric."""
+
+    baseline: str
+    candidate: str
+    metric: str
+    paired: Ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One placement class of a candidate: how often, and what it gains there."""
+
+    candidate: str
+    name: str
+    p_exact: float
+    p_simulated: float
+    pairs: int
+    ratio: dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a scenario."""
+
+    scenario: str
+    baseline: str
+    metrics: tuple[str, ...]
+    """What is shown, in this order; each arm's ``values`` hold every metric."""
+    arms: dict[str, Arm]
+    means: dict[str, dict[str, Mean]]
+    comparisons: list[Comparison]
+    placements: list[Placement]
+    warnings: list[str] = field(default_factory=list)
+
+    def comparison(self, candidate: str, metric: str) -> Comparison:
+        """The comparison of one candidate in one metric."""
+        return next(each for each in self.comparisons if (each.candidate, each.metric) == (candidate, metric))
+
+
+def assemble(
+    scenario: str, baseline: str, metrics: Sequence[str], arms: Sequence[Arm], warnings: Sequence[str]
+) -> Result:
+    """Compare the arms, all of which ran the same pairs."""
+    base = next(arm for arm in arms if arm.name == baseline)
+    candidates = [arm for arm in arms if arm is not base]
+    return Result(
+        scenario=scenario,
+        baseline=baseline,
+        metrics=tuple(metrics),
+        arms={arm.name: arm for arm in arms},
+        means={arm.name: {metric: _mean(arm, metric) for metric in metrics} for arm in arms},
+        comparisons=[_compare(base, arm, metric) for arm in candidates for metric in metrics],
+        placements=[each for arm in candidates for each in _placements(base, arm, metrics)],
+        warnings=list(warnings),
+    )
+
+
+def ratios(base: Arm, arm: Arm, metric: str) -> pl.DataFrame:
+    """``pair`` and ``ratio`` candidate / baseline of the pairs that have one."""
+    both = base.values.select("pair", base=metric).join(arm.values.select("pair", arm=metric), on="pair")
+    known = both.filter((pl.col("base") > 0) & (pl.col("arm") > 0))
+    return known.select("pair", ratio=pl.col("arm") / pl.col("base")).sort("pair")
+
+
+def _mean(arm: Arm, metric: str) -> Mean:
+    return stats.mean(arm.column(metric), deterministic=arm.is_deterministic)
+
+
+def _compare(base: Arm, arm: Arm, metric: str) -> Comparison:
+    alike = base.is_deterministic and arm.is_deterministic
+    better = METRICS[metric].better
+    paired = stats.compare(base.column(metric), arm.column(metric), better, deterministic=alike)
+    return Comparison(base.name, arm.name, metric, paired)
+
+
+def _placements(base: Arm, arm: Arm, metrics: Sequence[str]) -> list[Placement]:
+    if arm.placed is None:
+        return []
+    classes = arm.placed.classes.sort("pair")["class"]
+    found = []
+    for name, p_exact in exact(arm.placed.keys, arm.placed.engines).items():
+        here = (classes == name).to_numpy()
+        ratio = {each: stats.geometric_ratio(base.column(each)[here], arm.column(each)[here]) for each in metrics}
+        pairs = int(here.sum())
+        found.append(Placement(arm.name, name, p_exact, pairs / len(classes), pairs, ratio))
+    return found

@@ -1,0 +1,125 @@
+"""Table, document and warnings of small results."""
+
+import json
+
+import jsonschema
+import polars as pl
+import pytest
+from rich.console import Console
+
+from sim.metrics import METRICS
+from sim.report import Result, document, print_result, schema, to_json
+from sim.report.table import number
+from tests.sim.results import arm, result, two_arms
+
+
+def printed(found: Result, width: int = 80) -> str:
+    console = Console(width=width, color_system=None, force_terminal=False)
+    with console.capture() as capture:
+        print_result(found, console)
+    return capture.get()
+
+
+def test_document_has_the_committed_shape() -> None:
+    """The JSON Schema holds, with classes, without, for one pair and for one arm."""
+    small = [arm("a", 1, pairs=1), arm("b", 2, pairs=1)]
+    jsonschema.Draft202012Validator.check_schema(schema())
+    for found in (two_arms(), result(*small), result(arm("alone", 1)), result(*small, metrics=tuple(METRICS))):
+        jsonschema.validate(json.loads(to_json(found)), schema())
+
+
+def test_document_by_hand() -> None:
+    """Every candidate and metric is compared; an empty class has no ratio; what a zero spoils is null."""
+    found = document(two_arms())
+    assert list(found) == ["scenario", "arms", "comparisons", "placements", "warnings"]
+    assert [(c["candidate"], c["metric"]) for c in found["comparisons"]] == [
+        ("group", metric) for metric in two_arms().metrics
+    ]
+    preemptions = found["comparisons"][-1]
+    assert (preemptions["ratio"], preemptions["lo"], preemptions["p_worse"], preemptions["pairs"]) == (
+        None,
+        None,
+        0.0,
+        8,
+    )
+    classes = [(p["class"], p["p_exact"], p["p_simulated"], p["pairs"]) for p in found["placements"]]
+    assert classes == [("2:2", 0.375, 0.375, 3), ("3:1", 0.5, 0.625, 5), ("4:0", 0.125, 0.0, 0)]
+    assert set(found["placements"][2]["ratio"].values()) == {None}
+
+
+def test_ratio_within_a_class_is_of_its_pairs_alone() -> None:
+    """The geometric mean over the three pairs at 2:2."""
+    found = two_arms()
+    base, candidate = (found.arms[name].values["samples_per_s"][:3] for name in ("sample", "group"))
+    ratio = (candidate / base).log().mean()
+    assert pl.Series([found.placements[0].ratio["samples_per_s"]]).log()[0] == pytest.approx(ratio)
+
+
+def test_one_pair_has_null_intervals() -> None:
+    """A ratio without lo and hi."""
+    found = document(result(arm("a", 1, pairs=1), arm("b", 2, pairs=1)))
+    assert {found["arms"]["a"]["samples_per_s"][end] for end in ("lo", "hi")} == {None}
+    assert (found["comparisons"][0]["lo"], found["comparisons"][0]["pairs"]) == (None, 1)
+
+
+def test_table_fits_80_columns_with_many_arms() -> None:
+    """Every metric, arm and class is there, and no line is longer."""
+    arms = [arm("baseline", 1), *(arm(f"cache_aware_with_threshold_{i}", 1 + i / 10) for i in range(6))]
+    text = printed(result(*arms, metrics=tuple(METRICS)))
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(name in text for name in METRICS)
+    assert all(each.name in text for each in arms)
+
+
+def test_table_shows_ratio_interval_and_classes() -> None:
+    """The numbers of the document can be read off the table."""
+    found = two_arms()
+    text = printed(found)
+    ratio = found.comparison("group", "samples_per_s").paired
+    assert f"{ratio.ratio:.3f} [{ratio.lo:.3f}, {ratio.hi:.3f}]" in text
+    assert "zero in 8 pairs" in text
+    assert "uniform hash" in text
+    assert "37.5%" in text
+
+
+def test_deterministic_arms_show_no_interval() -> None:
+    """Equal replications: n = 1 and a warning that says why."""
+    found = result(arm("a", 1, noise=0), arm("b", 2, noise=0))
+    assert "2.000 (n = 1)" in printed(found)
+    assert "arm a: deterministic, n = 1 (all replications are equal)" in found.warnings
+    assert document(found)["arms"]["b"]["samples_per_s"] == {"mean": 2.0, "lo": None, "hi": None, "n": 1}
+
+
+def test_equal_decisions_are_told_unless_meant() -> None:
+    """Two arms that decide alike compare nothing, unless one is a null control."""
+    alike = [arm("a", 1, decisions="x"), arm("b", 1, decisions="x")]
+    assert any("no decision differs" in warning for warning in result(*alike).warnings)
+    control = [arm("a", 1, decisions="x"), arm("b", 1, decisions="x", null_control=True)]
+    assert not any("no decision differs" in warning for warning in result(*control).warnings)
+
+
+def test_latency_of_an_arm_that_lost_requests_is_flagged() -> None:
+    """The warning names the arm, the numbers and the metrics that leave requests out."""
+    lossy = arm("lossy", 1)
+    values = lossy.values.with_columns(rejected=pl.Series([2.0, 1.0, 0, 0, 0, 0, 0, 0]))
+    found = result(arm("a", 1), arm("lossy", 1, values=values))
+    assert (
+        "arm lossy did not finish every request (3 rejected in 8 replications); "
+        "group_completion_p95_s cover the others only"
+    ) in found.warnings
+
+
+def test_few_groups_behind_a_tail() -> None:
+    """Fewer than 60 groups make a p95 the slowest one; 60 do not."""
+    assert any("4 groups a replication" in warning for warning in two_arms().warnings)
+    many = result(arm("a", 1, groups=60), arm("b", 2, groups=60))
+    assert not any("groups a replication" in warning for warning in many.warnings)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.01234567, "0.01235"), (12.3456, "12.35"), (131072.4, "131,072"), (999.96, "1000")],
+)
+def test_numbers_read_well(value: float, text: str) -> None:
+    """Four significant digits, thousands whole."""
+    assert number(value) == text

@@ -1,0 +1,56 @@
+"""The chart of paired ratios is drawn, opens offline, and shows every pair."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sim import charts
+from sim.errors import ScenarioError
+from sim.report import save_charts
+from sim.report.pictures import ratio_means, ratio_points
+from tests.sim.results import arm, result, two_arms
+
+
+def test_files_are_drawn_and_load_nothing(tmp_path: Path) -> None:
+    """A PNG, and an HTML whose only addresses are names of schemas and links to click."""
+    png, html = save_charts(two_arms(), tmp_path / "new")
+    assert png.read_bytes().startswith(b"\x89PNG")
+    text = html.read_text("utf-8")
+    assert not re.search(r"<(script|link|img|iframe)[^>]*\s(src|href)=[\"']?(https?:)?//", text)
+    assert not re.search(r"@import|import\(|fetch\(\"http", text)
+    assert "vega-embed" in text
+
+
+def test_a_dot_for_every_pair_that_has_a_ratio() -> None:
+    """Eight pairs of four metrics; preemptions are zero and have none."""
+    found = two_arms()
+    points = ratio_points(found)
+    assert points.group_by("title").len()["len"].to_list() == [8, 8, 8, 8]
+    assert points["class"].null_count() == 0
+    assert ratio_means(found).height == 4
+
+
+def test_arms_with_and_without_classes_share_a_legend() -> None:
+    """Dots of an arm without classes are named so."""
+    found = result(two_arms().arms["sample"], two_arms().arms["group"], arm("other", 1.1))
+    chart = charts.paired_ratios(ratio_points(found), ratio_means(found), "title").to_dict()
+    (colour,) = {str(panel["layer"][1]["encoding"]["color"]["scale"]["domain"]) for panel in chart["vconcat"]}
+    assert colour == str(["2:2", "3:1", charts.NO_CLASS])
+
+
+def test_nothing_to_draw(tmp_path: Path) -> None:
+    """One arm alone has no ratios, and no chart."""
+    assert save_charts(result(arm("alone", 1)), tmp_path) == []
+
+
+def test_one_pair_is_drawn_without_an_interval(tmp_path: Path) -> None:
+    """No interval, still a picture."""
+    assert len(save_charts(result(arm("a", 1, pairs=1), arm("b", 2, pairs=1)), tmp_path)) == 2
+
+
+def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
+    """One clear line."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ScenarioError, match="cannot write charts in"):
+        save_charts(two_arms(), tmp_path / "file" / "charts")
