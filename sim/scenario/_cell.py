@@ -18,7 +18,7 @@ from sim.engine.spec import EngineSpec, resolve
 from sim.errors import ScenarioError
 from sim.scenario._errors import placed
 from sim.scenario._model import CellModel, engine_of, validate_cell
-from sim.scenario._yaml import Document, Origin
+from sim.scenario._yaml import Document, Origin, Place
 from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec, RouterSpec
 
 RESULTS_VERSION: Final = 1
@@ -58,14 +58,25 @@ class Cell:
     @property
     def files(self) -> list[Path]:
         """Every file that a replication reads: of the workload, the cost model and the policy."""
-        with placed("workload"):
-            files = list(self.workload.files(self.base))
-        engine, kind = self.engine, self.resolved["router"]["policy"]["kind"]
-        with placed("fleet", "engine", "cost"):
-            hardware = {"device": engine.device, "model": engine.model, "tp": engine.tp}
-            files += engine.cost.files(**hardware, base=self.base)
-        kinds = [self.resolved["workload"]["kind"], self.resolved["fleet"]["engine"]["cost"]["kind"], kind]
-        return files + [registry.file_of(each, self.base) for each in kinds if registry.is_file(each)]
+        return [path for _, path in _files(self)]
+
+
+def _files(cell: Cell) -> list[tuple[Place, Path]]:
+    """Files that a cell reads, with the part of the scenario that names each."""
+    engine = cell.engine
+    workload, cost, policy = ("workload",), ("fleet", "engine", "cost"), ("router", "policy")
+    with placed(*workload):
+        files: list[tuple[Place, Path]] = [(workload, path) for path in cell.workload.files(cell.base)]
+    with placed(*cost):
+        reads = engine.cost.files(device=engine.device, model=engine.model, tp=engine.tp, base=cell.base)
+        files += [(cost, path) for path in reads]
+    for place in (workload, cost, policy):
+        part: Any = cell.resolved
+        for key in place:
+            part = part[key]
+        if registry.is_file(part["kind"]):
+            files.append((place, registry.file_of(part["kind"], cell.base)))
+    return files
 
 
 def _rebuild(resolved: dict[str, Any], base: Path, arm: str, known_hash: str | None) -> Cell:
@@ -113,7 +124,10 @@ def _client(client: ClientSpec, policy: Policy) -> ClientSpec:
 
 
 def _hash(cell: Cell) -> str:
-    digests = {path.resolve(): _digest(path) for path in cell.files}
+    digests: dict[Path, str] = {}
+    for place, path in _files(cell):
+        with placed(*place):
+            digests[path.resolve()] = _digest(path)
     world = _by_content(cell.resolved, cell.base, digests)
     document = {"results_version": RESULTS_VERSION, "cell": world, "files": sorted(digests.values())}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -121,6 +121,9 @@ def _metrics(model: ScenarioModel, document: Document) -> tuple[str, ...]:
 
 def _arm(document: Document, name: str) -> Document:
     """The base with one arm's overrides, and nothing else."""
+    blocks = _merge.pick(document, BLOCKS)
+    if "arms" not in document.data:
+        return blocks
     over = _merge.cut(document, ("arms", name))
     data = dict(over.data or {})
     control = data.pop("null_control", False)
@@ -130,7 +133,7 @@ def _arm(document: Document, name: str) -> Document:
         if key not in BLOCKS:
             known = registry.suggest(key, (*BLOCKS, "null_control"))
             raise ScenarioError(f"{over.origin((key,))}: not a key of an arm; {known}")
-    return _merge.merge(_merge.pick(document, BLOCKS), Document(data, over.origins))
+    return _merge.merge(blocks, Document(data, over.origins))
 
 
 def _cell(document: Document, arm: str, seed: int, base: Path) -> Cell:
