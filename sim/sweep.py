@@ -26,7 +26,7 @@ from sim.log.frames import Tables
 from sim.report.placements import Placed, place
 from sim.report.result import Arm, Result, assemble
 from sim.report.warn import warnings_of
-from sim.run import replicate
+from sim.replication import replicate
 from sim.scenario import RESULTS_VERSION, Cell, Scenario, check
 from sim.scenario._rules import reads_key
 

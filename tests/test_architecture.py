@@ -32,7 +32,7 @@ FLOORS = {
     "sim.client": 3,
     "sim.report": 3,
     "sim.scenario": 4,
-    "sim.run": 4,
+    "sim.replication": 4,
     "sim.sweep": 5,
     "sim.conform": 5,
     "sim.cli": 6,
@@ -41,12 +41,12 @@ SIDEWAYS = {
     ("sim.registry", "sim.errors"),  # an unknown kind is a user's error
     ("sim.log", "sim.cost"),  # busy time is divided by the cost model's own terms
     ("sim.client", "sim.router"),  # a client hands its requests to a router
-    ("sim.run", "sim.scenario"),  # a replication is given a cell
+    ("sim.replication", "sim.scenario"),  # a replication is given a cell
 }
 """Imports within one floor that are meant, each with its reason."""
 
 ALLOWED = {
-    "simpy": {"sim.engine.shell", "sim.instants", "sim.router", "sim.client", "sim.run"},
+    "simpy": {"sim.engine.shell", "sim.instants", "sim.router", "sim.client", "sim.replication"},
     "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report", "sim.sweep"},
     "altair": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
@@ -173,7 +173,7 @@ def test_dependencies_are_those_that_are_imported() -> None:
     [
         ("import sim", {"numpy", "polars", "altair", "scipy", "simpy", "pydantic", "ruamel"}),
         ("import sim.cli", {"numpy", "polars", "altair", "scipy", "simpy", "pydantic", "ruamel"}),
-        ("import sim.run", {"polars", "altair", "scipy"}),
+        ("import sim.replication", {"polars", "altair", "scipy"}),
     ],
 )
 def test_slow_imports_are_lazy(statement: str, heavy: set[str]) -> None:
