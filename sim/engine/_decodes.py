@@ -15,7 +15,7 @@ FAR = 1 << 60
 class Decodes:
     """The decoding sequences; ``steps`` counts the decode steps scheduled so far."""
 
-    __slots__ = ("block", "by_limit", "by_stop", "count", "offset", "overlap", "phases", "steps", "version")
+    __slots__ = ("block", "by_limit", "by_stop", "count", "offset", "overlap", "over", "phases", "steps", "version")
 
     def __init__(self, block: int, *, overlap: bool) -> None:
         self.block = block
@@ -25,6 +25,8 @@ class Decodes:
         self.offset = 0
         self.version = 0
         """Changes whenever a sequence joins or leaves."""
+        self.over = 0
+        """Sequences that ended with their prefill, unknown to the scheduler when it planned the next step."""
         self.phases: dict[int, int] = {}
         self.by_stop: list[tuple[int, int, int, Request]] = []
         """Ends that are known when the token is there, soonest first."""
@@ -44,12 +46,16 @@ class Decodes:
         if ends_at > steps:
             heap = self.by_limit if self.overlap and request.output_tokens >= request.max_tokens else self.by_stop
             heappush(heap, (ends_at, request.view.id, request.epoch, request))
+        else:
+            self.over += 1
 
     def leave(self, request: Request) -> None:
         """Take a sequence out; its entry in a heap is dropped when it comes up."""
         self.count -= 1
         self.version += 1
         self.offset -= request.target - request.joined_at
+        if request.ends_at <= request.joined_at:
+            self.over -= 1
         phase = request.phase
         if self.phases[phase] == 1:
             del self.phases[phase]
@@ -97,6 +103,8 @@ class Decodes:
 
     def horizon(self) -> int:
         """Steps until a sequence leaves; a stop token of an overlapping engine is noticed one step late."""
+        if self.over:
+            return 1
         steps, best = self.steps, FAR
         heap = self.by_limit
         while heap and (heap[0][3].epoch != heap[0][2]):

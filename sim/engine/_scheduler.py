@@ -154,6 +154,11 @@ class Scheduler:
             request.ended = now
         return ended
 
+    @property
+    def opens_soon(self) -> bool:
+        """Whether the step under way gives memory back at its end, for which somebody waits."""
+        return bool(self.ending and self.waiting)
+
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _complete_prefills(self, plan: Plan, now: int, ended: list[Request]) -> None:

@@ -208,7 +208,7 @@ class SglangScheduler(Scheduler):
 
     def _steps_until_open(self, most: int) -> int:
         """Decode steps until the head of the queue is admissible, at most as many as evict nothing."""
-        if self.shortfall is None or self.chunked is not None:
+        if self.shortfall is None or self.chunked is not None or self.opens_soon:
             return 1
         decodes, cache, block = self.decodes, self.cache, self.block
         need, locked = self.shortfall

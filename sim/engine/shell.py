@@ -55,8 +55,11 @@ class Engine:
         elif self.run is None:
             if self.next_event is None:
                 self.next_event = at(self.env, 0, FORM + self.index, self._form)
-        elif self.pending is None and scheduler.is_open:
-            self._cut(now)  # type: ignore[arg-type]
+        elif scheduler.is_open:
+            if self.pending is None:
+                self._cut(now)  # type: ignore[arg-type]
+            else:
+                self.pending.repeat = 1
 
     def _cut(self, now: int) -> None:
         """Decide again at the first boundary from now on."""

@@ -98,7 +98,7 @@ class VllmScheduler(Scheduler):
         """The plan of before if the batch is the same, else a new one; its first step is accounted for."""
         decodes, plan = self.decodes, self.plan
         finishing = [request for request, _, _ in chunks if request.computed == request.target]
-        repeat = 1 if is_single or finishing else self._repeat(chunks, left)
+        repeat = 1 if is_single or finishing or self.opens_soon else self._repeat(chunks, left)
         if plan is None or plan.version != decodes.version or finishing or not self._is_same(plan.chunks, chunks):
             self.plan = plan = Plan(chunks, decodes.count, decodes.context())
             plan.version = decodes.version
