@@ -23,10 +23,10 @@ from sim import metrics
 from sim.errors import ScenarioError
 from sim.log import frames, store
 from sim.log.frames import Tables
+from sim.replication import replicate
 from sim.report.placements import Placed, place
 from sim.report.result import Arm, Result, assemble
 from sim.report.warn import warnings_of
-from sim.replication import replicate
 from sim.scenario import RESULTS_VERSION, Cell, Scenario, check
 from sim.scenario._rules import reads_key
 

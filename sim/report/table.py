@@ -5,6 +5,7 @@ ratio with its interval, the share of pairs that are worse, and the bootstrap pr
 that stays on one side of 1 is green or red by the metric's direction.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -75,8 +76,11 @@ def _table(title: str) -> Table:
 def _mean(mean: Mean) -> str:
     if mean.mean is None:
         return "–"
-    text = number(mean.mean)
-    return text if mean.hi is None else f"{text} ± {number(mean.hi - mean.mean, digits=2)}"
+    if mean.hi is None or mean.hi == mean.mean:
+        return number(mean.mean)
+    half = mean.hi - mean.mean
+    decimals = max(0, 1 - math.floor(math.log10(half)))
+    return f"{mean.mean:,.{decimals}f} ± {half:,.{decimals}f}"
 
 
 def _ratio(paired: Ratio | None, metric: Metric) -> Sequence[Text]:
@@ -105,6 +109,6 @@ def _share(value: float | None) -> Text:
     return Text("<0.1%" if 0 < value < 0.0005 else f"{value:.1%}")
 
 
-def number(value: float, digits: int = 4) -> str:
-    """A number for reading: thousands whole, smaller ones with some significant digits."""
-    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+def number(value: float) -> str:
+    """A number for reading: thousands whole, smaller ones with four significant digits."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
