@@ -156,8 +156,15 @@ class Scheduler:
 
     @property
     def opens_soon(self) -> bool:
-        """Whether the step under way gives memory back at its end, for which somebody waits."""
-        return bool(self.ending and self.waiting)
+        """Whether somebody waits whom the end of the step under way may let in.
+
+        It gives memory back, or registers a prompt that the head of the queue can then hit. Asked while ``plan`` is the
+        plan of that step.
+        """
+        if not self.waiting:
+            return False
+        is_computing = self.plan is not None and self.plan.finishing and self.decodes.overlap
+        return bool(self.ending or is_computing)
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
