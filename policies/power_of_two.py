@@ -10,7 +10,7 @@ from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, Requ
 class PowerOfTwo(Policy):
     """Draw two different available engines and take the one with less load; a tie goes to the one drawn first.
 
-    Cost O(engines) for the second draw. The two draws are symmetric, so a tie is a fair coin.
+    Cost O(1). The two draws are symmetric, so a tie is a fair coin.
 
     Source: smg-project/smg ``src/policies/power_of_two.rs`` at c7f9bf9f5. ``load`` selects the product: sglang-router
     0.3.2 is ``reports_only``, since it keeps no counts for this policy; vllm-router 0.1.17 is ``reports``; smg 1.13.0
@@ -32,8 +32,9 @@ class PowerOfTwo(Policy):
         available = fleet.available
         if len(available) < 2:
             return (available[0], "only_one", 0) if available else (None, "no_engine", 0)
-        one: EngineView = pick(available)
-        other: EngineView = pick([engine for engine in available if engine is not one])
+        count = len(available)
+        place: int = pick(range(count))
+        one, other = available[place], available[(place + pick(range(1, count))) % count]
         if self._load(one, other) <= self._load(other, one):
             return one, "better_of_two", 0
         return other, "better_of_two", 0
