@@ -14,6 +14,8 @@ ROW = 44
 PLAIN = "#4c78a8"
 PALETTE = ("#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#b279a2", "#9d755d", "#eeca3b") * 3
 NO_CLASS = "no classes"
+# A logarithmic axis leaves out labels after the first few of a decade unless each is written by an expression.
+RATIO_AXIS = alt.Axis(labelExpr="format(datum.value, '.3~g')", labelOverlap="greedy")
 
 
 def paired_ratios(points: pl.DataFrame, means: pl.DataFrame, title: str) -> Chart:
@@ -54,7 +56,7 @@ def _legend_line(points: pl.DataFrame) -> str:
 def _panel(points: pl.DataFrame, means: pl.DataFrame, title: str, colours: Any) -> alt.LayerChart | alt.FacetChart:
     candidates = points["candidate"].unique(maintain_order=True).to_list()
     y = alt.Y("candidate:N", title=None, sort=candidates, axis=alt.Axis(labelLimit=180, grid=True, tickBand="extent"))
-    x = alt.X("ratio:Q", title="ratio to baseline", axis=alt.Axis(format=".3~g"), scale=_scale(points, means))
+    x = alt.X("ratio:Q", title="ratio to baseline", axis=RATIO_AXIS, scale=_scale(points, means))
     dots = (
         alt.Chart(points)
         .mark_circle(size=26, opacity=0.5)

@@ -47,7 +47,7 @@ SIDEWAYS = {
 
 ALLOWED = {
     "simpy": {"sim.engine.shell", "sim.instants", "sim.router", "sim.client"},
-    "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report", "sim.sweep"},
+    "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report"},
     "altair": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
     "scipy": {"sim.stats"},

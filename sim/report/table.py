@@ -76,9 +76,9 @@ def _table(title: str) -> Table:
 def _mean(mean: Mean) -> str:
     if mean.mean is None:
         return "–"
-    if mean.hi is None or mean.hi == mean.mean:
+    half = 0.0 if mean.hi is None else mean.hi - mean.mean
+    if half <= 1e-9 * abs(mean.mean):  # no interval, or one that rounding alone made
         return number(mean.mean)
-    half = mean.hi - mean.mean
     decimals = max(0, 1 - math.floor(math.log10(half)))
     return f"{mean.mean:,.{decimals}f} ± {half:,.{decimals}f}"
 
