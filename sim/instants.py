@@ -36,3 +36,12 @@ def answer(env: Clock, event: Event, priority: int, value: Any) -> None:
     event._ok = True
     event._value = value
     env.schedule(event, priority)  # type: ignore[arg-type]
+
+
+def conclude(event: Event, value: Any) -> None:
+    """Let an event happen within the one that is happening: what waits on it is called back before this returns."""
+    event._ok = True
+    event._value = value
+    callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+    for callback in callbacks:
+        callback(event)

@@ -52,7 +52,7 @@ class Plan:
     """A batch, and for how many steps it may run unasked."""
 
     __slots__ = (
-        "chunks", "context", "decodes", "finishing", "first", "from_step", "growth", "kv_cached", "kv_used", "pairs",
+        "chunks", "context", "decodes", "ends_request", "finishing", "first", "from_step", "growth", "kv_cached", "kv_used", "pairs",
         "prefill", "repeat", "repeated", "scale", "version", "waiting",
     )  # fmt: skip
 
@@ -66,6 +66,8 @@ class Plan:
         """Steps for which the same decision would be taken, this one included."""
         self.finishing: list[Request] = []
         """Requests whose prompt is complete after this step; such a step is never repeated."""
+        self.ends_request = False
+        """Whether one of these has its last token with its prompt."""
         self.prefill = 0
         self.pairs = 0
         self.repeated = 0
@@ -133,11 +135,25 @@ class Scheduler:
         """Account for ``steps`` more steps of the current plan."""
         raise NotImplementedError
 
+    def is_due(self, plan: Plan, steps: int) -> bool:
+        """Whether a step of a plan ends with a first or a last token, once ``steps`` of it are done."""
+        if (plan.finishing and steps) or self.ending:
+            return True
+        by_stop = self.decodes.by_stop
+        return bool(by_stop) and by_stop[0][0] <= plan.from_step + steps
+
+    def is_quiet(self, plan: Plan, done: int) -> bool:
+        """Whether the step under way, the ``done``-th decode step, ends without answer and registers nothing."""
+        if self.ending or plan.ends_request or (plan.finishing and not self.registers_early):
+            return False
+        by_stop = self.decodes.by_stop
+        return not by_stop or by_stop[0][0] > done
+
     def complete(self, plan: Plan, steps: int, now: int) -> list[Request]:
         """Requests that have their last token once ``steps`` steps of a plan are done; marks first tokens."""
         ended: list[Request] = []
         decodes = self.decodes
-        if plan.finishing:
+        if plan.finishing and steps:
             self._complete_prefills(plan, now, ended)
         if self.ending and self.ending[0].ends_at <= plan.from_step + steps:
             ended += self.ending
@@ -186,11 +202,15 @@ class Scheduler:
         """Give back what an ended request holds; its content may be found by later prompts."""
         raise NotImplementedError
 
-    def _join_decodes(self, request: Request) -> None:
+    def _join_decodes(self, request: Request, plan: Plan) -> None:
         """The last chunk of a prompt is scheduled: it will have one token more and decode from the next step on."""
         request.base_output += 1
         decodes = self.decodes
-        if request.base_output < request.output_tokens or (decodes.overlap and not request.ends_by_limit):
+        if request.base_output < request.output_tokens:
+            decodes.join(request)
+            return
+        plan.ends_request = True
+        if decodes.overlap and not request.ends_by_limit:
             decodes.join(request)
         else:
             self.running.pop(request, None)

@@ -181,7 +181,7 @@ class SglangScheduler(Scheduler):
         for each, start, more in chunks:
             plan.repeated += self._repeated(each, start, more)
         for each in finishing:
-            self._join_decodes(each)
+            self._join_decodes(each, plan)
         plan.repeat = 1
         if not finishing and len(chunks) == 1 and tokens == self.chunk // self.block * self.block:
             repeat = min((request.target - before - 1) // tokens, int(memory) // tokens)

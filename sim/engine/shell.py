@@ -16,7 +16,7 @@ from simpy.events import Event
 
 from sim.engine._scheduler import Plan, Scheduler
 from sim.engine.request import Request
-from sim.instants import ANSWER, FORM, STEP_END, Clock, answer, at
+from sim.instants import ANSWER, FORM, STEP_END, Clock, answer, at, conclude
 from sim.log.record import BUSY, Log
 
 
@@ -38,7 +38,7 @@ class Engine:
         self.accounted = 0
         """Of them, steps that the scheduler has accounted for."""
         self.pending: Plan | None = None
-        """Decided batch of the next run."""
+        """Decided batch of the next run, where the step under way ends with answers."""
         self.next_event: Event | None = None
         self.next_step = 0
 
@@ -73,13 +73,15 @@ class Engine:
     def _step_at(self, run: Plan, now: int) -> int:
         """First step of the run whose end is not before ``now``."""
         elapsed = now - self.anchor
+        if elapsed <= 0:
+            return 0
         first, growth = run.first, run.growth
         if growth:
             slope = 2 * first - growth
             step = (isqrt(slope * slope + 8 * growth * elapsed) - slope) // (2 * growth)
         else:
             step = elapsed // first
-        while step * first + growth * (step * (step - 1) // 2) >= elapsed and step > 0:
+        while step > 0 and step * first + growth * (step * (step - 1) // 2) >= elapsed:
             step -= 1
         while step * first + growth * (step * (step - 1) // 2) < elapsed:
             step += 1
@@ -87,34 +89,41 @@ class Engine:
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
-    def _schedule(self, step: int) -> None:
-        """Wake up at the end of a step of the run (0: at its start)."""
+    def _end_of(self, step: int) -> int:
+        """Tick at which a step of the run ends (0: at which the run starts)."""
         run = self.run
         assert run is not None
+        return self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
+
+    def _schedule(self, step: int) -> None:
+        """Wake up at the end of a step of the run."""
         self.next_step = step
-        end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-        self.next_event = at(self.env, end - self.env.now, STEP_END + self.index, self._reach)  # type: ignore[arg-type]
+        delay = self._end_of(step) - self.env.now  # type: ignore[operator]
+        self.next_event = at(self.env, delay, STEP_END + self.index, self._reach)
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
         if event is not self.next_event:
             return
-        run, scheduler = self.run, self.scheduler
+        run, scheduler, step = self.run, self.scheduler, self.next_step
         assert run is not None
         now: int = self.env.now  # type: ignore[assignment]
         if self.accounted < self.end_step:
             scheduler.advance(self.end_step - self.accounted)
             self.accounted = self.end_step
-        for request in scheduler.complete(run, self.next_step, now):
-            answer(self.env, request.done, ANSWER + request.view.id, request)
-        if self.lag and self.next_step == self.end_step:
+        if scheduler.is_due(run, step):
+            for request in scheduler.complete(run, step, now):
+                conclude(request.done, request)
+        if self.lag and step == self.end_step:
             self._end(now)
             if self.pending is not None:
-                self._begin(self.pending, now)
-                self.pending = None
-                if self.end_step > self.lag:
-                    self._schedule(self.end_step - self.lag)
-                    return
+                plan, self.pending = self.pending, None
+                self._begin(plan, now)
+                return
+        self._decide_last(now)
+
+    def _decide_last(self, now: int) -> None:
+        """Decide at this instant, after all else that happens at it."""
         if self.env.peek() > now:
             self._decide(now)
         else:
@@ -124,44 +133,56 @@ class Engine:
         self._decide(self.env.now)  # type: ignore[arg-type]
 
     def _decide(self, now: int) -> None:
-        """Ask for the next steps, once all arrivals of the instant are there.
+        """Ask for the next steps; the run goes on, or another follows it.
 
-        The run goes on, or another follows it: now if its steps are over, else when its last step ends.
+        With overlap the step under way is the last of the run. If it ends without an answer, what follows it is known
+        already: the next run begins then.
         """
-        plan = self.scheduler.form(now)
-        if plan is not None and plan is self.run:
+        run, scheduler = self.run, self.scheduler
+        done = scheduler.decodes.steps
+        plan = scheduler.form(now)
+        if plan is not None and plan is run:
             self.accounted += 1
             self.end_step += 1 if self.step_by_step else plan.repeat
             self._schedule(self.end_step - self.lag)
             return
-        if self.run is not None and self.next_step < self.end_step:
-            self.pending = plan
-            self._schedule(self.end_step)
-            return
-        if self.run is not None:
-            self._end(now)
+        start = now
+        if run is not None:
+            if self.next_step < self.end_step:
+                if plan is None or not scheduler.is_quiet(run, done):
+                    self.pending = plan
+                    self._schedule(self.end_step)
+                    return
+                start = self._end_of(self.end_step)
+                for request in run.finishing:
+                    if request.first_token < 0:
+                        request.first_token = start
+            self._end(start)
         if plan is None:
             self.next_event = None
-            return
-        self._begin(plan, now)
-        if self.end_step > self.lag:
-            self._schedule(self.end_step - self.lag)
         else:
-            self._decide(now)
+            self._begin(plan, start)
 
-    def _begin(self, plan: Plan, now: int) -> None:
+    def _begin(self, plan: Plan, start: int) -> None:
+        """A run of a plan starts now or, decided beforehand, when the step under way ends."""
         self.run = plan
-        self.anchor = now
-        self.next_step = 0
+        self.anchor = start
         self.accounted = 1
         self.end_step = 1 if self.step_by_step else plan.repeat
+        if self.end_step > self.lag:
+            self._schedule(self.end_step - self.lag)
+        elif start > self.env.now:
+            self._schedule(0)
+        else:
+            self.next_step = 0
+            self._decide_last(start)
 
-    def _end(self, now: int) -> None:
+    def _end(self, end: int) -> None:
         """The run is over: write its row."""
         run, steps = self.run, self.end_step
         assert run is not None
         self.run = None
         self.rows.extend((
-            self.index, self.anchor, now, BUSY, steps, run.prefill * steps, run.repeated, run.decodes, run.context,
+            self.index, self.anchor, end, BUSY, steps, run.prefill * steps, run.repeated, run.decodes, run.context,
             run.pairs, len(run.chunks), run.prefill + run.decodes, run.waiting, run.kv_used, run.kv_cached,
         ))  # fmt: skip

@@ -109,7 +109,7 @@ class VllmScheduler(Scheduler):
             plan.repeated += self._repeated(request, before, tokens)
         decodes.steps += 1
         for request in finishing:
-            self._join_decodes(request)
+            self._join_decodes(request, plan)
             if request in self.prefills:
                 self.prefills.remove(request)
         if repeat > 1:
