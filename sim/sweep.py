@@ -6,7 +6,6 @@ measured and forgotten as soon as its last chunk is there. Workers ignore Ctrl-C
 that was not complete is not there.
 """
 
-import hashlib
 import importlib.metadata
 import multiprocessing
 import platform
@@ -26,7 +25,7 @@ from sim.log.frames import Tables
 from sim.replication import replicate
 from sim.report.placements import Placed, place
 from sim.report.result import Arm, Result, assemble
-from sim.report.warn import warnings_of
+from sim.report.warn import digest, warnings_of
 from sim.scenario import RESULTS_VERSION, Cell, Scenario, check
 from sim.scenario._rules import reads_key
 
@@ -137,7 +136,7 @@ def _finish(scenario: Scenario, cell: Cell, tables: Tables, out: Path) -> Arm:
         hash=cell.hash,
         folder=folder,
         values=metrics.measure(tables),
-        decisions=_digest(tables),
+        decisions=digest(tables.decisions),
         groups=tables.groups.height // tables.replications.height,
         placed=_placed(cell, tables),
         null_control=cell.arm in scenario.null_controls,
@@ -156,12 +155,6 @@ def _manifest(scenario: Scenario, cell: Cell) -> dict[str, Any]:
         "results_version": RESULTS_VERSION,
         "versions": {"python": platform.python_version(), **versions},
     }
-
-
-def _digest(tables: Tables) -> str:
-    """Equal for arms that sent every request of every pair to the same engine."""
-    chosen = tables.decisions.select("pair", "request", "attempt", "engine").sort("pair", "request", "attempt")
-    return hashlib.blake2b(chosen.to_numpy().tobytes(), digest_size=16).hexdigest()
 
 
 def _placed(cell: Cell, tables: Tables) -> Placed | None:

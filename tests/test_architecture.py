@@ -54,7 +54,7 @@ ALLOWED = {
     "pydantic": {"sim.closed", "sim.scenario"},
     "click": {"sim.cli"},
     "rich": {"sim.cli", "sim.report"},
-    "blake3": {"policies", "sim.scenario"},
+    "blake3": {"policies"},
     "xxhash": {"policies"},
 }
 """Who may import a library: a module, or all modules of a package."""

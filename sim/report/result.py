@@ -30,7 +30,7 @@ class Arm:
     values: pl.DataFrame
     """One row a pair, one column a metric."""
     decisions: str
-    """Digest of the engine that each request was sent to: equal for arms that decide alike."""
+    """Digest of which requests went to one engine: equal for arms that decide alike."""
     groups: int
     """Groups of a replication."""
     placed: Placed | None = None

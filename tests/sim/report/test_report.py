@@ -10,6 +10,7 @@ from rich.console import Console
 from sim.metrics import METRICS
 from sim.report import Result, document, print_result, schema, to_json
 from sim.report.table import number
+from sim.report.warn import digest
 from tests.sim.results import arm, result, two_arms
 
 
@@ -123,3 +124,14 @@ def test_few_groups_behind_a_tail() -> None:
 def test_numbers_read_well(value: float, text: str) -> None:
     """Four significant digits, thousands whole."""
     assert number(value) == text
+
+
+def test_digest_is_blind_to_names_of_engines() -> None:
+    """Swapped engines are the same decisions, in any order of rows; one request moved is another one."""
+    columns = ["pair", "request", "attempt", "engine"]
+    rows = [(0, 0, 0, 1), (0, 1, 0, 0), (0, 2, 0, 1), (0, 3, 0, -1)]
+    swapped = [(0, 3, 0, -1), (0, 0, 0, 0), (0, 2, 0, 0), (0, 1, 0, 1)]
+    moved = [(0, 0, 0, 1), (0, 1, 0, 0), (0, 2, 0, 0), (0, 3, 0, -1)]
+    one, two, three = (digest(pl.DataFrame(each, schema=columns, orient="row")) for each in (rows, swapped, moved))
+    assert one == two
+    assert one != three
