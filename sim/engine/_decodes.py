@@ -27,7 +27,8 @@ class Decodes:
         """Changes whenever a sequence joins or leaves."""
         self.over = 0
         """Sequences that ended with their prefill, unknown to the scheduler when it planned the next step."""
-        self.phases: dict[int, int] = {}
+        self.phases = [0] * (2 * block)
+        """Sequences by fill modulo block relative to the step count, written twice so that a slice never wraps."""
         self.by_stop: list[tuple[int, int, int, Request]] = []
         """Ends that are known when the token is there, soonest first."""
         self.by_limit: list[tuple[int, int, int, Request]] = []
@@ -42,7 +43,8 @@ class Decodes:
         self.version += 1
         self.offset += request.target - steps
         request.phase = phase = (request.target - steps) % self.block
-        self.phases[phase] = self.phases.get(phase, 0) + 1
+        self.phases[phase] += 1
+        self.phases[phase + self.block] += 1
         if ends_at > steps:
             heap = self.by_limit if self.overlap and request.output_tokens >= request.max_tokens else self.by_stop
             heappush(heap, (ends_at, request.view.id, request.epoch, request))
@@ -57,10 +59,8 @@ class Decodes:
         if request.ends_at <= request.joined_at:
             self.over -= 1
         phase = request.phase
-        if self.phases[phase] == 1:
-            del self.phases[phase]
-        else:
-            self.phases[phase] -= 1
+        self.phases[phase] -= 1
+        self.phases[phase + self.block] -= 1
 
     def tokens(self, request: Request) -> int:
         """KV slots of a sequence after the steps scheduled so far."""
@@ -76,17 +76,12 @@ class Decodes:
         if block == 1:
             return self.count * steps
         whole, rest = divmod(steps, block)
-        blocks = self.count * whole
-        phases = self.phases
-        first = -self.steps % block
-        if rest <= len(phases):
-            for crossing in range(first, first - rest, -1):
-                blocks += phases.get(crossing % block, 0)
-        else:
-            for phase, count in phases.items():
-                if (first - phase) % block < rest:
-                    blocks += count
-        return blocks
+        last = -self.steps % block + block + 1
+        return self.count * whole + sum(self.phases[last - rest : last])
+
+    def need_next(self) -> int:
+        """New blocks that the next step takes."""
+        return self.phases[-self.steps % self.block]
 
     def affordable(self, steps: int, free: int) -> int:
         """Most steps, up to ``steps``, that take no more than ``free`` blocks."""

@@ -54,10 +54,14 @@ class VllmScheduler(Scheduler):
         decodes, cache = self.decodes, self.cache
         if decodes.by_limit:
             self._drop_ending()
+        blocks = decodes.need_next()
         preempted = False
-        while self._next_blocks() > cache.free:
-            self._preempt(next(reversed(self.running)))
+        if (blocks > cache.free or self.prefills) and self._next_blocks() > cache.free:
+            self._preempt()
             preempted = True
+            blocks = decodes.need_next()
+        if blocks:
+            cache.take(blocks)
         count = decodes.count
         left = self.budget - count
         chunks: list[Chunk] = []
@@ -67,18 +71,15 @@ class VllmScheduler(Scheduler):
                 break
             chunks.append((request, request.computed, tokens))
             left -= tokens
-        if count:
-            blocks = decodes.need(1)
-            if blocks:
-                cache.take(blocks)
-        for request, _, tokens in chunks:
             self._take(request, tokens)
         if self.waiting and left > 0 and not preempted:
             left = self._admit(chunks, left, now, is_beside=bool(count or chunks))
-        if not chunks and not count:
-            self.plan = None
-            return None
-        return self._settle_plan(chunks, is_single=preempted, left=left)
+        if chunks:
+            return self._mixed_plan(chunks, left, is_single=preempted)
+        if count:
+            return self._decode_plan(is_single=preempted)
+        self.plan = None
+        return None
 
     def advance(self, steps: int) -> None:
         """Account for more steps of the plan: blocks of the decodes, further chunks of its one prompt."""
@@ -94,64 +95,81 @@ class VllmScheduler(Scheduler):
 
     # -- the plan --------------------------------------------------------------------------------------------------
 
-    def _settle_plan(self, chunks: list[Chunk], *, is_single: bool, left: int) -> Plan:
-        """The plan of before if the batch is the same, else a new one; its first step is accounted for."""
+    def _decode_plan(self, *, is_single: bool) -> Plan:
+        """One more token for every sequence; the plan of before if they are the same."""
+        decodes, plan = self.decodes, self.plan
+        repeat = 1 if is_single or (self.waiting and self.opens_soon) else decodes.horizon()
+        if plan is None or plan.version != decodes.version or plan.chunks:
+            self.plan = plan = self._new_plan([], 0)
+        decodes.steps += 1
+        if repeat > 1:
+            repeat -= 1
+            free = self.cache.free
+            if decodes.count * (repeat // self.block + 1) > free:
+                repeat = decodes.affordable(repeat, free)
+            repeat += 1
+        plan.repeat = repeat
+        return plan
+
+    def _mixed_plan(self, chunks: list[Chunk], left: int, *, is_single: bool) -> Plan:
+        """A step with prefill chunks; the plan of before if it is the next equal chunk of the same one prompt."""
         decodes, plan = self.decodes, self.plan
         finishing = [request for request, _, _ in chunks if request.computed == request.target]
-        repeat = 1 if is_single or finishing or self.opens_soon else self._repeat(chunks, left)
-        if plan is None or plan.version != decodes.version or finishing or not self._is_same(plan.chunks, chunks):
-            self.plan = plan = Plan(chunks, decodes.count, decodes.context())
-            plan.version = decodes.version
-            plan.from_step = decodes.steps
+        repeat = 1 if is_single or finishing or self.opens_soon else self._equal_chunks(chunks, left)
+        is_same = plan is not None and plan.version == decodes.version and self._goes_on(plan.chunks, chunks)
+        if plan is None or finishing or not is_same:
+            self.plan = plan = self._new_plan(chunks, chunks[0][2] if len(chunks) == 1 else 0)
             plan.finishing = finishing
-            self._price(plan, chunks[0][2] if len(chunks) == 1 else 0)
         for request, before, tokens in chunks:
-            plan.repeated += self._repeated(request, before, tokens)
+            if request.high:
+                plan.repeated += self._repeated(request, before, tokens)
         decodes.steps += 1
         for request in finishing:
             self._join_decodes(request, plan)
             if request in self.prefills:
                 self.prefills.remove(request)
-        if repeat > 1:
-            repeat = 1 + self._affordable(plan, repeat - 1)
+        if repeat > 1 and not self._can_afford(chunks[0], repeat - 1):
+            repeat = 1
         plan.repeat = repeat
         return plan
 
+    def _new_plan(self, chunks: list[Chunk], chunk_growth: int) -> Plan:
+        decodes = self.decodes
+        plan = Plan(chunks, decodes.count, decodes.context())
+        plan.version = decodes.version
+        plan.from_step = decodes.steps
+        self._price(plan, chunk_growth)
+        return plan
+
     @staticmethod
-    def _is_same(before: list[Chunk], chunks: list[Chunk]) -> bool:
-        """Whether a batch only decodes on, or takes another equal chunk of the same one prompt."""
-        if not chunks and not before:
-            return True
+    def _goes_on(before: list[Chunk], chunks: list[Chunk]) -> bool:
+        """Whether a batch takes another equal chunk of the one prompt of before."""
         if len(chunks) != 1 or len(before) != 1:
             return False
         return chunks[0][0] is before[0][0] and chunks[0][2] == before[0][2]
 
-    def _repeat(self, chunks: list[Chunk], left: int) -> int:
-        """Steps for which this decision stands if memory lasts and nobody arrives."""
-        repeat = self.decodes.horizon()
-        if chunks:
-            if len(chunks) > 1 or (left > 0 and self.waiting):
-                return 1
-            request, before, tokens = chunks[0]
-            if request.target - before < 2 * tokens or tokens < min(self.chunk_limit, self.budget - self.decodes.count):
-                return 1
-            repeat = min(repeat, (request.target - before - 1) // tokens)
-        return repeat
+    def _equal_chunks(self, chunks: list[Chunk], left: int) -> int:
+        """Steps that take an equal chunk of one prompt if memory lasts and nobody arrives."""
+        if len(chunks) > 1 or (left > 0 and self.waiting):
+            return 1
+        request, before, tokens = chunks[0]
+        rest = request.target - before
+        if rest < 2 * tokens or tokens < min(self.chunk_limit, self.budget - self.decodes.count):
+            return 1
+        return min(self.decodes.horizon(), (rest - 1) // tokens)
 
-    def _affordable(self, plan: Plan, steps: int) -> int:
-        """Further steps that need no preemption."""
-        decodes, free, block = self.decodes, self.cache.free, self.block
-        if plan.chunks:
-            request, _, tokens = plan.chunks[0]
-            more = -(-(request.computed + tokens * steps) // block) - -(-request.computed // block)
-            return steps if decodes.need(steps) + more <= free else 0
-        if decodes.count * (steps // block + 1) <= free:
-            return steps
-        return decodes.affordable(steps, free)
+    def _can_afford(self, chunk: Chunk, steps: int) -> bool:
+        """Whether further equal chunks and the decodes beside them need no preemption."""
+        request, _, tokens = chunk
+        block = self.block
+        more = -(-(request.computed + tokens * steps) // block) - -(-request.computed // block)
+        return self.decodes.need(steps) + more <= self.cache.free
+
+    # -- running requests ------------------------------------------------------------------------------------------
 
     def _next_blocks(self) -> int:
         """New blocks that the running requests take in the next step."""
-        need = self.decodes.need(1)
+        need = self.decodes.need_next()
         if self.prefills:
             block, left = self.block, self.budget - self.decodes.count
             for request in self.prefills:
@@ -164,7 +182,12 @@ class VllmScheduler(Scheduler):
 
     # -- preemption ------------------------------------------------------------------------------------------------
 
-    def _preempt(self, request: Request) -> None:
+    def _preempt(self) -> None:
+        """Preempt from the end of the running list until every request that is left gets its blocks."""
+        while self._next_blocks() > self.cache.free:
+            self._evict(next(reversed(self.running)))
+
+    def _evict(self, request: Request) -> None:
         """Take everything from a running request and put it at the head of the queue."""
         decodes = self.decodes
         del self.running[request]
