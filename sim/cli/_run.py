@@ -1,4 +1,4 @@
-"""``windtunnel run``: check, run with progress on stderr, show the result."""
+"""``windtunnel run``: run with progress on stderr, show the result."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sim import report
-from sim.scenario import check, load_scenario
+from sim.scenario import load_scenario
 from sim.sweep import run
 
 
@@ -25,10 +25,9 @@ def run_scenario(
 ) -> None:
     """Run a scenario and print its result: tables, or one document alone on stdout."""
     scenario = load_scenario(name, overrides).select(pairs=pairs, seed=seed, arms=arms)
-    found = check(scenario).warnings
     notes = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=notes, transient=True) as progress:
+    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
         task = progress.add_task(scenario.name, total=scenario.pairs * len(scenario.arms))
         result = run(
             scenario,
@@ -36,7 +35,6 @@ def run_scenario(
             out=out,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
-    result.warnings[:0] = [each for each in found if each not in result.warnings]
     if as_json:
         click.echo(report.to_json(result), nl=False)
     else:

@@ -4,6 +4,7 @@ Mappings merge key by key, lists and plain values replace, and a component whose
 whole, so that the parameters of another kind never linger. Origins travel with the keys.
 """
 
+import re
 from typing import Any
 
 from sim.errors import ScenarioError
@@ -52,13 +53,14 @@ def _is_other_kind(base: dict[Any, Any], over: dict[Any, Any]) -> bool:
 def set_path(document: Document, assignment: str) -> Document:
     """The document with ``path=value`` of the command line laid over it."""
     dotted, equals, text = assignment.partition("=")
-    parts = tuple(int(part) if part.isdigit() else part for part in dotted.strip().split("."))
-    if not equals or "" in parts:
-        raise ScenarioError(f"--set {assignment}: must be path=value, as in fleet.engines=4")
+    parts = tuple(int(part) if part.isdecimal() else part for part in dotted.strip().split("."))
+    if not equals or "" in parts or not dotted.isprintable():
+        raise ScenarioError(f"--set {' '.join(assignment.split())}: must be path=value, as in fleet.engines=4")
     try:
         value = parse_value(text)
     except ScenarioError as error:
-        raise ScenarioError(f"--set {assignment}: {str(error).lstrip(': ')}") from None
+        message = re.sub(r"^:\d+:? *", "", str(error))
+        raise ScenarioError(f"--set {dotted.strip()}: {message}") from None
     below = [parts[:length] for length in range(1, len(parts) + 1)] + [(*parts, *path) for path in _paths(value)]
     origins = {path: Origin("--set", 0, path) for path in below}
     for part in reversed(parts):

@@ -22,7 +22,7 @@ MOST_NODES: Final = 100_000
 """Nodes of a document with its aliases written out: a limit for documents that explode."""
 MOST_DIGITS: Final = 300
 
-_PLAIN: Final = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")}
+_PLAIN: Final = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class _Walk:
         tag = str(node.tag)
         if tag not in _PLAIN:
             raise self._refuse(node, path, f"the tag {tag!r} is not known here")
-        if tag.endswith((":timestamp", ":str")):
+        if tag.endswith((":timestamp", ":str", ":value")):
             return node.value
         if len(node.value) > MOST_DIGITS:
             raise self._refuse(node, path, "a number of that many digits is not a quantity")

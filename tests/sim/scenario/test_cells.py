@@ -66,7 +66,9 @@ def test_a_resolved_scenario_is_a_scenario(name: str, tmp_path: Path) -> None:
     file = tmp_path / "again.yaml"
     file.write_text(dump(resolved_document(scenario)))
     again = load_scenario(file)
-    assert {arm: cell.hash for arm, cell in again.arms.items()} == {arm: cell.hash for arm, cell in scenario.arms.items()}
+    assert {arm: cell.hash for arm, cell in again.arms.items()} == {
+        arm: cell.hash for arm, cell in scenario.arms.items()
+    }
 
 
 def test_the_slime_scenario_means_what_it_says() -> None:
@@ -99,7 +101,11 @@ def test_hash_covers_bytes_not_places(own: Path, tmp_path: Path) -> None:
     absolute = f"workload.file={tmp_path / 'trace.jsonl'}"
     assert only(own, absolute).hash == before
     assert only(own, "replications.pairs=7", "metrics=[makespan_s]", "name=other").hash == before
-    changed = {only(own, "replications.seed=7").hash, only(own, "fleet.engines=3").hash, only(own, "router.policy.limit=4").hash}
+    changed = {
+        only(own, "replications.seed=7").hash,
+        only(own, "fleet.engines=3").hash,
+        only(own, "router.policy.limit=4").hash,
+    }
     (moved / "trace.jsonl").write_text(TRACE * 2)
     changed.add(only(moved / "own.yaml").hash)
     shutil.copy(tmp_path / "trace.jsonl", moved / "trace.jsonl")
@@ -110,11 +116,17 @@ def test_hash_covers_bytes_not_places(own: Path, tmp_path: Path) -> None:
 
 def test_hash_is_the_same_in_any_process() -> None:
     """Neither the hash seed of a process nor its folder counts."""
-    code = "from sim.scenario import load_scenario as l; print(*[c.hash for c in l('slime_group_affinity').arms.values()])"
+    code = (
+        "from sim.scenario import load_scenario as l; print(*[c.hash for c in l('slime_group_affinity').arms.values()])"
+    )
     root = Path(__file__).parents[3]
     seen = {
         subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)}, cwd="/", capture_output=True, check=True
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            cwd="/",
+            capture_output=True,
+            check=True,
         ).stdout
         for seed in ("0", "1")
     }

@@ -32,7 +32,14 @@ def test_shipped_scenarios_pass(name: str) -> None:
 def test_every_kind_and_its_words_are_in_it() -> None:
     """Editors can complete kinds and show what they are."""
     text = json.dumps(schema())
-    for word in ("sglang.cache_aware", "rollout", "form_d", "lognormal", "Requests that share a routing key", "after_prefill"):
+    for word in (
+        "sglang.cache_aware",
+        "rollout",
+        "form_d",
+        "lognormal",
+        "Requests that share a routing key",
+        "after_prefill",
+    ):
         assert word in text
 
 
@@ -57,11 +64,16 @@ def test_wrong_ones_do_not(wrong: dict[str, Any], tmp_path: Path) -> None:
     assert not VALIDATOR.is_valid(data)
     file = tmp_path / "s.yaml"
     file.write_text(json.dumps(data))
-    with pytest.raises(Exception, match="s.yaml"):
+    with pytest.raises(Exception, match=r"s\.yaml"):
         load_scenario(file)
 
 
 def test_an_arm_may_name_any_part() -> None:
     """Overrides need not be whole."""
-    arms = {"sample": None, "a": {"fleet": {"engine": {"tp": 2}}}, "b": {"workload": {"groups": 8}}, "c": {"router": {"overhead_s": 1}}}
+    arms = {
+        "sample": None,
+        "a": {"fleet": {"engine": {"tp": 2}}},
+        "b": {"workload": {"groups": 8}},
+        "c": {"router": {"overhead_s": 1}},
+    }
     assert VALIDATOR.is_valid({**document("slime_group_affinity"), "arms": arms})

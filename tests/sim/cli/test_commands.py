@@ -1,0 +1,204 @@
+"""What each command prints, and the exit code that it leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sim.cli import main
+from sim.scenario import load_scenario, schema, shipped
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = [sys.executable, "-c", "from sim.cli import main; main()"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def start(*arguments: str, **options) -> subprocess.Popen[str]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.Popen([*PROGRAM, *arguments], env=ENVIRONMENT, text=True, **pipes)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "nowhere.yaml"),
+        ("check", "smoke", "--set", "fleet.enginez=3"),
+        ("run", "smoke", "--set", "fleet.engines=0"),
+        ("run", "smoke", "--arm", "round_robbin"),
+        ("run", "smoke", "--set", "fleet.engine.kv_tokens=64"),
+        ("policies", "round_robbin"),
+        ("policies", "./nowhere.py:P"),
+    ],
+)
+def test_what_a_user_wrote_wrong_is_one_line_and_1(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    """Nothing on stdout, one line on stderr."""
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("run",), ("run", "smoke", "--pairs", "0"), ("nothing",), ("completion", "tcsh")]
+)
+def test_wrong_usage_is_2(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    """The command line itself was wrong."""
+    code, out, err = call(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert "Usage:" in err
+
+
+def test_check_prints_a_scenario_its_differences_and_warnings(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Standard output is a scenario file that loads to the same cells."""
+    code, out, err = call(capsys, "check", "slime_group_affinity")
+    assert code == 0
+    assert "# arm group against sample:\n#   client.key_scope: session -> group\n" in out
+    assert err == "warning: group_completion_p95_s: 4 groups a replication, so this is close to the slowest one\n"
+    file = tmp_path / "again.yaml"
+    file.write_text(out)
+    before = load_scenario("slime_group_affinity").arms
+    assert {name: cell.hash for name, cell in load_scenario(file).arms.items()} == {
+        n: c.hash for n, c in before.items()
+    }
+
+
+def test_schema_is_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON, alone on stdout."""
+    code, out, err = call(capsys, "schema")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == schema()
+
+
+def test_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list has one line a policy; one policy shows parameters, defaults and headers."""
+    _, listed, _ = call(capsys, "policies")
+    assert [line.split()[0] for line in listed.splitlines()] == sorted(line.split()[0] for line in listed.splitlines())
+    assert "sglang.consistent_hashing" in listed
+    _, shown, _ = call(capsys, "policies", "sticky_least_loaded")
+    assert "count: Literal['sessions', 'requests'] = 'sessions'" in shown
+    assert "Routing key: the header x-smg-routing-key, x-session-id" in shown
+
+
+def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
+    """The script names the command; names of scenarios and policies complete."""
+    code, out, _ = call(capsys, "completion", "zsh")
+    assert code == 0
+    assert "compdef _windtunnel_completion windtunnel" in out
+    for words, expected in (("run slime", "slime_group_affinity"), ("policies sglang.", "sglang.consistent_hashing")):
+        asked = {"_WINDTUNNEL_COMPLETE": "bash_complete", "COMP_WORDS": f"windtunnel {words}", "COMP_CWORD": "2"}
+        done = subprocess.run(PROGRAM, env=ENVIRONMENT | asked, capture_output=True, text=True, check=False)
+        assert f"plain,{expected}" in done.stdout, done.stderr
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line."""
+    code, out, _ = call(capsys, "--version")
+    assert (code, out.split()[0]) == (0, "windtunnel")
+
+
+def test_help_imports_nothing_slow() -> None:
+    """What a run needs is not loaded to print help."""
+    slow = ("numpy", "polars", "pydantic", "simpy", "rich")
+    code = f"import sys; from sim.cli import _commands; print([m for m in {slow} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_run_as_json_is_alone_on_stdout_and_without_places(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The same document in any folder and with any number of jobs; charts lie beside the results."""
+    code, one, _ = call(capsys, "run", "smoke", "--json", "--out", str(tmp_path / "one"))
+    assert code == 0
+    _, two, _ = call(capsys, "run", "smoke", "--json", "--out", str(tmp_path / "two"), "--jobs", "2")
+    assert one == two
+    document = json.loads(one)
+    assert list(document) == ["scenario", "arms", "comparisons", "placements", "warnings"]
+    assert str(tmp_path) not in one
+    assert {path.suffix for path in (tmp_path / "one" / "smoke").iterdir() if path.is_file()} == {".png", ".html"}
+
+
+def test_run_options_reach_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Pairs, arms and overrides; what check warns of stands among the result's warnings."""
+    arguments = ("--pairs", "2", "--arm", "sample", "--set", "fleet.engines=3", "--json", "--out", str(tmp_path))
+    _, out, _ = call(capsys, "run", "slime_group_affinity", *arguments)
+    document = json.loads(out)
+    assert list(document["arms"]) == ["sample"]
+    assert document["arms"]["sample"]["samples_per_s"]["n"] == 2
+    assert sum("4 groups a replication" in each for each in document["warnings"]) == 1
+
+
+def test_a_policy_of_the_users_own_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A file beside the scenario, in worker processes too."""
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nfrom policies._protocol import Policy\n\n\n@dataclass\nclass Mine(Policy):\n"
+        "    index: int = 0\n\n    def choose(self, request, fleet, now, pick):\n"
+        "        return fleet.available[self.index], 'fixed', 0\n"
+    )
+    text = shipped()["smoke"].read_text().replace("kind: sticky_least_loaded", 'kind: "./mine.py:Mine", index: 1')
+    (tmp_path / "own.yaml").write_text(text)
+    code, out, err = call(
+        capsys, "run", str(tmp_path / "own.yaml"), "--json", "--jobs", "2", "--out", str(tmp_path / "out")
+    )
+    assert code == 0, err
+    assert json.loads(out)["arms"]["sticky_least_loaded"]["load_requests_max_over_mean"]["mean"] == 2.0
+
+
+def test_an_output_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A file in the way: one line, before anything is simulated."""
+    (tmp_path / "file").write_text("")
+    code, out, err = call(capsys, "run", "smoke", "--out", str(tmp_path / "file"))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path, jobs: str) -> None:
+    """One line, exit code 130, and every folder of a result that is there is whole."""
+    process = start(
+        "run",
+        "slime_group_affinity",
+        "--pairs",
+        "100000",
+        "--jobs",
+        jobs,
+        "--out",
+        str(tmp_path),
+        start_new_session=True,
+    )
+    folder = tmp_path / "slime-group-affinity"
+    deadline = time.monotonic() + 60
+    while not folder.exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert err.splitlines()[-1] == "interrupted: nothing half-written is left"
+    assert "Traceback" not in err
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    """Who reads the first line only is not told of the rest."""
+    with start("schema") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
