@@ -116,3 +116,9 @@ def test_geometric_ratio_of_a_class() -> None:
     assert stats.geometric_ratio(empty, empty) is None
     assert stats.geometric_ratio(np.array([1.0]), np.array([0.0])) is None
     assert stats.geometric_ratio(np.array([1.0, 1.0]), np.array([2.0, 8.0])) == pytest.approx(4.0)
+
+
+def test_mean_of_one_and_of_none() -> None:
+    """One value has no interval, no value has no mean."""
+    assert stats.mean(np.array([2.0])) == stats.Mean(2.0, None, None, 1)
+    assert stats.mean(np.array([float("nan")])) == stats.Mean(None, None, None, 0)
