@@ -89,6 +89,13 @@ class Policy:
     """True where the product iterates engines in an arbitrary order, drawn anew at each start."""
     min_engines: ClassVar[int] = 1
 
+    def refuse_negative(self, *names: str) -> None:
+        """Refuse parameters below zero, for a policy's own construction."""
+        for name in names:
+            value = getattr(self, name)
+            if not value >= 0:
+                raise ValueError(f"{name} must be zero or more, not {value}")
+
     def start(self, fleet: FleetView) -> None:
         """Called once, before the first request."""
 

@@ -33,6 +33,8 @@ class StickyLeastLoaded(Policy):
     key_headers = ("x-smg-routing-key", "x-session-id")
 
     def __post_init__(self) -> None:
+        if self.idle_s is not None:
+            self.refuse_negative("idle_s")
         self._placed: dict[str, tuple[EngineView, float]] = {}
         self._sessions: dict[EngineView, int] = {}
         self._cursor = 0

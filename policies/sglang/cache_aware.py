@@ -51,6 +51,8 @@ class CacheAware(Policy):
     fallback: ClassVar[str | None] = "least_load"
 
     def __post_init__(self) -> None:
+        self.refuse_negative("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")
+        self.refuse_negative("eviction_interval_secs", "max_tree_size")
         self._tree: ContentTree[EngineView] = ContentTree()
         self._passes = Passes(self.eviction_interval_secs)
 

@@ -1,6 +1,7 @@
 """What every policy of the package keeps, and what its neighbours rely on."""
 
 import dataclasses
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -50,6 +51,17 @@ def test_it_is_a_documented_dataclass(kind):
     for section in ("Source:", "Known pathologies:", "Checked against:"):
         assert section in cls.__doc__
     assert all(name == name.lower() for name in cls.key_headers)
+
+
+@EVERY
+def test_negative_numbers_are_refused(kind):
+    """A parameter below zero is refused at construction, and the message opens with its name."""
+    cls = MEMBERS[kind]
+    for field in dataclasses.fields(cls):
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            for value in (-1, math.nan):
+                with pytest.raises(ValueError, match=f"^{field.name} must be zero or more"):
+                    cls(**{field.name: value})
 
 
 @EVERY
