@@ -53,3 +53,11 @@ def test_furc_stays_in_range(key, size):
     number = furc(key, size)
     assert 0 <= number < size
     assert furc(key, size + 1) in {number, size}
+
+
+def test_furc_uses_the_whole_range():
+    """Few numbers are all used, about equally often."""
+    counts = [0, 0, 0]
+    for key in range(300):
+        counts[furc(f"key {key}".encode(), 3)] += 1
+    assert all(70 < count < 130 for count in counts)
