@@ -145,7 +145,8 @@ def test_run_options_reach_the_run(capsys: pytest.CaptureFixture[str], tmp_path:
 def test_a_policy_of_the_users_own_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A file beside the scenario, in worker processes too."""
     (tmp_path / "mine.py").write_text(
-        "from dataclasses import dataclass\nfrom policies._protocol import Policy\n\n\n@dataclass\nclass Mine(Policy):\n"
+        "from dataclasses import dataclass\nfrom policies._protocol import Policy\n\n\n"
+        "@dataclass\nclass Mine(Policy):\n"
         "    index: int = 0\n\n    def choose(self, request, fleet, now, pick):\n"
         "        return fleet.available[self.index], 'fixed', 0\n"
     )
