@@ -58,7 +58,10 @@ def murmur64a(data: bytes, seed: int) -> int:
 
 
 def furc(key: bytes, size: int) -> int:
-    """Facebook's furc hash: a number below ``size`` that moves for few keys, and only to the new one, as it grows."""
+    """Facebook's furc hash: a number below ``size`` that moves for few keys, and only to the new one, as it grows.
+
+    As vllm-router has it: where the original ends with 0 it tests one bit more, so 1 comes three times as often as 0.
+    """
     if size <= 1:
         return 0
     # Bit i of the stream is bit i of this number; each block of 64 is the hash of the one before, made when first read.

@@ -1,5 +1,7 @@
 """Hash functions against values computed elsewhere."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,8 +58,9 @@ def test_furc_stays_in_range(key, size):
 
 
 def test_furc_uses_the_whole_range():
-    """Few numbers are all used, about equally often."""
+    """Numbers are equally often, but for 0 and 1: vllm-router's variant tests one bit more and splits them 1 to 3."""
     counts = [0, 0, 0]
-    for key in range(300):
+    for key in range(1200):
         counts[furc(f"key {key}".encode(), 3)] += 1
-    assert all(70 < count < 130 for count in counts)
+    for count, share in zip(counts, (1 / 6, 1 / 2, 1 / 3), strict=True):
+        assert abs(count - 1200 * share) < 4 * math.sqrt(1200 * share * (1 - share))
