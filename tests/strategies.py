@@ -1,0 +1,143 @@
+"""Random small worlds for property tests: resolved cells, with everything the engines can do at small sizes.
+
+Values are chosen so that the interesting happens: pools that hold a few requests, budgets below a prompt, delays and
+step times that are multiples of each other, so that arrivals fall exactly on the ends of steps.
+"""
+
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from sim.scenario import Cell
+
+GRID_MS = 10.0
+KEYED = ("smg.consistent_hashing", "sglang.consistent_hashing", "vllm.consistent_hash", "gym.sha256_mod")
+POLICIES = (
+    "round_robin",
+    "least_load",
+    "random",
+    "power_of_two",
+    "sticky_least_loaded",
+    "sglang.cache_aware",
+    "vllm.cache_aware",
+    *KEYED,
+)
+
+
+def world(**parts):
+    """A resolved cell of one plain engine and one request; ``parts`` replaces or extends blocks of it."""
+    engine = {"preset": "vllm", "overlap": False, "kv_tokens": 100_000, "cost": {"kind": "constant", "step_ms": GRID_MS}}
+    workload = {
+        "kind": "rollout",
+        "groups": 1,
+        "samples_per_group": 1,
+        "prompt": {"group_tokens": 100, "system_tokens": 0},
+        "output_tokens": 5,
+        "max_tokens": 5,
+    }
+    return {
+        "fleet": {"engines": parts.get("engines", 1), "engine": engine | parts.get("engine", {}), **_noise(parts)},
+        "workload": workload | parts.get("workload", {}),
+        "client": {"key_scope": "session"} | parts.get("client", {}),
+        "router": {"policy": parts.get("policy", {"kind": "round_robin"}), "overhead_s": parts.get("overhead_s", 0.0)},
+        "seed": parts.get("seed", 1),
+    }
+
+
+def _noise(parts):
+    return {"noise": {"engine_speed_sigma": 0.0, "step_sigma": 0.0} | parts.get("noise", {})}
+
+
+def cell_of(resolved, base=Path(), arm="arm"):
+    """The cell of a resolved world."""
+    return Cell.from_resolved(resolved, base, arm)
+
+
+@st.composite
+def engine_specs(draw, *, preset=None, pool=None):
+    """Fields of a small engine."""
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    preset = preset or one("vllm", "sglang")
+    return {
+        "preset": preset,
+        "overlap": one(False, True),
+        "visibility": one("at_schedule", "after_prefill"),
+        "kv_tokens": pool or one(100_000, 4000, 2000, 1000, 600),
+        "block_tokens": one(16, 4, 64) if preset == "vllm" else one(1, 4, 16, 64),
+        "max_num_seqs": one(64, 16, 4, 2),
+        "max_num_batched_tokens": one(2048, 512, 128, 64),
+        "chunked_prefill_tokens": one(512, 128, 64),
+        "max_prefill_tokens": one(2048, 512, 128),
+        "long_prefill_token_threshold": one(0, 0, 32),
+        "reserve_full_prompt": one(True, False),
+        "watermark_share": one(0.0, 0.0, 0.02),
+        "clip_max_new_tokens": one(4096, 64, 16),
+        "schedule_conservativeness": one(1.0, 0.3),
+        "new_token_ratio_decay_steps": one(600, 20),
+        "cost": one(
+            {"kind": "constant", "step_ms": GRID_MS},
+            {"kind": "constant", "step_ms": 8.0, "prefill_ms_per_token": 0.05, "per_sequence_ms": 0.1},
+            {"kind": "form_d"},
+        ),
+    }
+
+
+@st.composite
+def workloads(draw):
+    """Small rollouts of one or several turns, growing or replayed."""
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    return {
+        "kind": "rollout",
+        "groups": one(1, 3, 8),
+        "samples_per_group": one(1, 2, 4),
+        "prompt": {
+            "group_tokens": one(32, 100, 256, {"kind": "lognormal", "median": 100, "sigma": 0.5}),
+            "system_tokens": one(0, 20, 33, 64),
+        },
+        "turns": one(1, 3, {"kind": "uniform", "low": 1, "high": 4}),
+        "output_tokens": one(
+            1, 16, {"kind": "uniform", "low": 1, "high": 60}, {"kind": "lognormal", "median": 30, "sigma": 1.0}
+        ),
+        "max_tokens": one(60, 16, 100),
+        "observation_tokens": one(0, 20, {"kind": "uniform", "low": 0, "high": 40}),
+        "tool_delay_s": one(0, 0.01, 0.02, 0.5, {"kind": "lognormal", "median": 0.1, "sigma": 1.0}),
+        "mode": one("live", "replay"),
+        "arrivals": one({"kind": "at_once"}, *({"kind": "poisson", "groups_per_s": rate} for rate in (1, 5, 50))),
+    }
+
+
+@st.composite
+def resolved_worlds(draw, *, preset=None, pool=None, engines=None, policies=POLICIES, noisy=True):
+    """A random resolved cell."""
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    noise = {"engine_speed_sigma": one(0.0, 0.1), "step_sigma": one(0.0, 0.1)} if noisy else {}
+    kind = one(*policies)
+    return world(
+        engines=engines or one(2, 1, 3),
+        engine=draw(engine_specs(preset=preset, pool=pool)),
+        noise=noise,
+        workload=draw(workloads()),
+        client={"key_scope": one("session", "group") if kind in KEYED else "session", **draw(caps())},
+        policy={"kind": kind},
+        overhead_s=one(0.0, 0.0, 0.01, 0.001),
+        seed=draw(st.integers(1, 1000)),
+    )
+
+
+@st.composite
+def caps(draw):
+    """No cap on sessions under way, or one of the two ways to give one."""
+    return draw(st.sampled_from(({}, {}, {"max_sessions_in_flight": 3}, {"max_sessions_per_engine": 2})))
+
+
+@st.composite
+def on_the_grid(draw, *, preset=None):
+    """A world in which every step takes 10 ms and everybody waits whole steps: arrivals fall on the ends of steps."""
+    resolved = draw(resolved_worlds(preset=preset, noisy=False))
+    resolved["fleet"]["engine"]["cost"] = {"kind": "constant", "step_ms": GRID_MS}
+    workload = resolved["workload"]
+    workload["arrivals"] = {"kind": "at_once"}
+    workload["tool_delay_s"] = draw(st.sampled_from((0.01, 0.02, 0.03, 0.1)))
+    workload["turns"] = draw(st.sampled_from((2, 3, 5)))
+    resolved["router"]["overhead_s"] = draw(st.sampled_from((0.0, 0.01)))
+    return resolved
