@@ -8,20 +8,13 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from sim.registry import POLICY, scan
 from sim.scenario import Cell
 
 GRID_MS = 10.0
-KEYED = ("smg.consistent_hashing", "sglang.consistent_hashing", "vllm.consistent_hash", "gym.sha256_mod")
-POLICIES = (
-    "round_robin",
-    "least_load",
-    "random",
-    "power_of_two",
-    "sticky_least_loaded",
-    "sglang.cache_aware",
-    "vllm.cache_aware",
-    *KEYED,
-)
+MEMBERS = scan(POLICY)
+POLICIES = tuple(MEMBERS)
+KEYED = tuple(kind for kind, member in MEMBERS.items() if member.key_headers)
 
 
 def world(**parts):
@@ -110,10 +103,10 @@ def workloads(draw):
 def resolved_worlds(draw, *, preset=None, pool=None, engines=None, policies=POLICIES, noisy=True):
     """A random resolved cell."""
     one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
-    noise = {"engine_speed_sigma": one(0.0, 0.1), "step_sigma": one(0.0, 0.1)} if noisy else {}
     kind = one(*policies)
+    noise = {"engine_speed_sigma": one(0.0, 0.1), "step_sigma": one(0.0, 0.1)} if noisy else {}
     return world(
-        engines=engines or one(2, 1, 3),
+        engines=engines or max(one(2, 1, 3), MEMBERS[kind].min_engines),
         engine=draw(engine_specs(preset=preset, pool=pool)),
         noise=noise,
         workload=draw(workloads()),
