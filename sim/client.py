@@ -16,7 +16,7 @@ from simpy.events import Event
 from policies._content import count
 from policies._protocol import RequestView
 from sim.engine.request import FINISHED, Request
-from sim.instants import SUBMIT, Clock, at
+from sim.instants import SUBMIT, Clock, Instant
 from sim.log.record import Log
 from sim.router import Router
 from sim.workload._model import Session, Workload
@@ -84,7 +84,7 @@ class Client:
     def _await_arrival(self) -> None:
         if self.arrived < len(self.order):
             group = self.order[self.arrived]
-            at(self.env, self.arrivals[group] - self.env.now, SUBMIT, self._arrive)  # type: ignore[arg-type]
+            Instant(self.env, self.arrivals[group] - self.env.now, SUBMIT, self._arrive)
 
     def _arrive(self, event: Event) -> None:
         """All groups of this instant arrive, in their order."""
@@ -115,7 +115,7 @@ class Client:
         if not self.left[group]:
             self._write_group(group, now)
         if self.backlog and self.under_way < self.cap:
-            at(self.env, 0, SUBMIT + 1 + index, self._start_next)
+            Instant(self.env, 0, SUBMIT + 1 + index, self._start_next)
 
     def _start_next(self, event: Event) -> None:
         if self.backlog and self.under_way < self.cap:
@@ -140,18 +140,19 @@ class Client:
         request.group = session.group
         request.turn = turn
         request.is_last = turn + 1 == len(session.turns)
-        request.submitted = self.env.now  # type: ignore[assignment]
+        request.submitted = self.env.now
         request.done = done = Event(self.env)
         self.open_requests[number] = request
         self.router.route(request)
-        done.callbacks.append(self._answered)  # type: ignore[union-attr]
+        done.callbacks.append(self._answered)
 
     def _submit_next(self, event: Event) -> None:
-        self._submit(event.value)
+        self._submit(event._value)
 
     def _answered(self, event: Event) -> None:
         """Write the request down; send the next turn after its delay, or end the session."""
-        request: Request = event.value
+        request: Request = event._value
+        request.done = None  # the event holds the request: without this the two would keep each other alive
         del self.open_requests[request.view.id]
         self._write(request)
         live = self.live[request.session]
@@ -161,7 +162,7 @@ class Client:
             return
         live.turn += 1
         delay = round(live.session.turns[live.turn].delay_s * self.ticks)
-        at(self.env, delay, SUBMIT + 1 + request.session, self._submit_next, live)
+        Instant(self.env, delay, SUBMIT + 1 + request.session, self._submit_next, live)
 
     # -- log ---------------------------------------------------------------------------------------------------------
 

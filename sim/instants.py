@@ -18,17 +18,30 @@ SUBMIT: Final = 2 << 48
 DELIVER: Final = 3 << 48
 FORM: Final = 5 << 48
 
-Clock = simpy.Environment
+class Clock(simpy.Environment):
+    """SimPy's environment, in whole ticks."""
+
+    _now: int
+
+    @property
+    def now(self) -> int:
+        """The present tick."""
+        return self._now
 
 
-def at(env: Clock, delay: int, priority: int, callback: Callable[[Event], None], value: Any = None) -> Event:
-    """Call back after ``delay`` ticks with an event that carries ``value``; ``priority`` is a kind plus an id."""
-    event = Event(env)
-    event._ok = True
-    event._value = value
-    event.callbacks.append(callback)  # type: ignore[union-attr]
-    env.schedule(event, priority, delay)  # type: ignore[arg-type]
-    return event
+
+class Instant(Event):
+    """Calls back after ``delay`` ticks, with itself and its ``value``; ``priority`` is a kind plus an id."""
+
+    def __init__(
+        self, env: Clock, delay: int, priority: int, callback: Callable[[Event], None], value: Any = None
+    ) -> None:
+        # As SimPy's own Timeout does, everything is set here: one call for each thing that happens.
+        self.env = env
+        self.callbacks = [callback]
+        self._value = value
+        self._ok = True
+        env.schedule(self, priority, delay)  # type: ignore[arg-type]
 
 
 def answer(env: Clock, event: Event, priority: int, value: Any) -> None:

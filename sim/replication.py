@@ -5,8 +5,10 @@ router's order where the product's is arbitrary, the policy's random choices, an
 Every stream is named by purpose, so two arms see the same workload whatever their policies do.
 """
 
+import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from sim.client import Client
 from sim.cost._memory import profile_capacity
@@ -59,11 +61,24 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         keys_requests=cell.client.scope == "request" and bool(policy.key_headers),
     )
     client.start()
-    env.run()
+    with without_collector():
+        env.run()
     client.close()
     assert cell.engine.block_tokens is not None
     log.prefill_ideal = ideal_prefill_tokens(workload, cell.engine.block_tokens)
     return log
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Run without the garbage collector's passes: a replication makes no cycles, and many objects that live long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:

@@ -16,7 +16,7 @@ from simpy.events import Event
 from policies._protocol import EngineView, FleetView, Policy
 from sim.engine.request import FAILED, Request
 from sim.engine.shell import Engine
-from sim.instants import ANSWER, DELIVER, Clock, answer, at
+from sim.instants import ANSWER, DELIVER, Clock, Instant, answer
 from sim.log.record import Log
 
 T = TypeVar("T")
@@ -49,6 +49,8 @@ class Router:
         self.overhead = overhead
         self.in_flight = 0
         policy.start(self.fleet)
+        self.tells_dispatched = type(policy).dispatched is not Policy.dispatched
+        self.tells_completed = type(policy).completed is not Policy.completed
 
     def pick(self, candidates: Sequence[T], weights: Sequence[float] | None = None) -> T:
         """A random candidate, uniform or by weight."""
@@ -58,7 +60,7 @@ class Router:
 
     def route(self, request: Request) -> None:
         """Choose an engine for a request and send it there."""
-        now: int = self.env.now  # type: ignore[assignment]
+        now: int = self.env.now
         log, view = self.log, request.view
         chosen, branch, matched = self.policy.choose(view, self.fleet, now * log.tick_s, self.pick)
         code = log.codes.get(branch)
@@ -75,20 +77,22 @@ class Router:
         log.decisions.extend((view.id, request.attempt, now, index, code, in_flight, self.in_flight, matched))
         chosen.in_flight = in_flight + 1
         self.in_flight += 1
-        self.policy.dispatched(view, chosen)
+        if self.tells_dispatched:
+            self.policy.dispatched(view, chosen)
         request.done.callbacks.append(self._answered)
         if self.overhead:
-            at(self.env, self.overhead, DELIVER + view.id, self._deliver, request)
+            Instant(self.env, self.overhead, DELIVER + view.id, self._deliver, request)
         else:
             self.engines[index].submit(request)
 
     def _deliver(self, event: Event) -> None:
-        request: Request = event.value
+        request: Request = event._value
         self.engines[request.engine].submit(request)
 
     def _answered(self, event: Event) -> None:
-        request: Request = event.value
+        request: Request = event._value
         engine = self.views[request.engine]
         engine.in_flight -= 1
         self.in_flight -= 1
-        self.policy.completed(request.view, engine)
+        if self.tells_completed:
+            self.policy.completed(request.view, engine)

@@ -10,7 +10,7 @@ the batch changes; step j of a run takes ``first + growth*(j-1)``.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from policies._content import Content, extend
@@ -52,31 +52,36 @@ class Plan:
     """A batch, and for how many steps it may run unasked."""
 
     __slots__ = (
-        "chunks", "context", "decodes", "ends_request", "finishing", "first", "from_step", "growth", "kv_cached", "kv_used", "pairs",
-        "prefill", "repeat", "repeated", "scale", "version", "waiting",
+        "chunks", "context", "decodes", "ends_request", "finishing", "first", "from_step", "growth", "kv_cached",
+        "kv_used", "pairs", "prefill", "repeat", "repeated", "version", "waiting",
     )  # fmt: skip
 
-    def __init__(self, chunks: list[Chunk], decodes: int, context: int) -> None:
+    def __init__(self, chunks: list[Chunk], decodes: int, context: int, from_step: int, version: int) -> None:
         self.chunks = chunks
         self.decodes = decodes
         """Sequences that decode beside the chunks."""
         self.context = context
         """Context tokens that they read in the first step."""
+        self.from_step = from_step
+        """Decode steps scheduled before this plan."""
+        self.version = version
+        """Changes when a sequence joins or leaves the decodes."""
         self.repeat = 1
         """Steps for which the same decision would be taken, this one included."""
-        self.finishing: list[Request] = []
+        self.finishing: Sequence[Request] = ()
         """Requests whose prompt is complete after this step; such a step is never repeated."""
         self.ends_request = False
         """Whether one of these has its last token with its prompt."""
-        self.prefill = 0
-        self.pairs = 0
+        self.prefill = self.pairs = 0
         self.repeated = 0
         """Prefill tokens of all steps so far that were computed before a preemption."""
-        self.first = self.growth = 0
-        self.from_step = 0
-        self.version = -1
-        self.waiting = self.kv_used = self.kv_cached = 0
-        self.scale = 1.0
+        self.first: int
+        """Ticks of the first step."""
+        self.growth: int
+        """Ticks that each step takes longer than the one before."""
+        self.waiting: int
+        self.kv_used: int
+        self.kv_cached: int
 
 
 class Scheduler:
@@ -260,28 +265,34 @@ class Scheduler:
         """Prompt and all output: what the request's blocks can hold."""
         return extend(request.view.content, request.output_source, request.output_tokens)
 
-    def _price(self, plan: Plan, chunk_growth: int) -> None:
-        """Cost of the first step and its growth a step, rounded once to ticks."""
-        cost = self.cost
-        prefill = pairs = 0
-        for _, before, tokens in plan.chunks:
-            prefill += tokens
-            pairs += tokens * before + tokens * (tokens + 1) // 2
-        count = plan.decodes
-        total = prefill + count
+    def _new_plan(self, chunks: list[Chunk], count: int) -> Plan:
+        """A plan of chunks and ``count`` decodes: its cost, rounded once to ticks, and the pool as it stands."""
+        decodes, cost = self.decodes, self.cost
+        context = decodes.offset + count * (decodes.steps + 1) if count else 0
+        plan = Plan(chunks, count, context, decodes.steps, decodes.version)
+        total = count
+        ticks = cost.seq * count + cost.ctx * context
+        growth = cost.ctx * count
+        if chunks:
+            prefill = pairs = 0
+            for _, before, tokens in chunks:
+                prefill += tokens
+                pairs += tokens * before + tokens * (tokens + 1) // 2
+            plan.prefill, plan.pairs = prefill, pairs
+            total += prefill
+            ticks += cost.pair * pairs + cost.chunk * len(chunks)
+            if len(chunks) == 1:
+                growth += cost.pair * prefill * prefill
         base = cost.base
         if total >= len(base):
             cost.cover(total)
-        ticks = base[total] + cost.pair * pairs + cost.seq * count + cost.ctx * plan.context
-        ticks += cost.chunk * len(plan.chunks)
-        growth = cost.ctx * count + cost.pair * chunk_growth * chunk_growth
+        ticks += base[total]
         if self.step_noise is not None:
-            plan.scale = scale = self.step_noise()
-            ticks *= scale
-            growth *= scale
+            factor = self.step_noise()
+            ticks *= factor
+            growth *= factor
         plan.first = round(ticks) or 1
         plan.growth = round(growth)
-        plan.prefill = prefill
-        plan.pairs = pairs
         plan.waiting = len(self.waiting)
         plan.kv_used, plan.kv_cached = self.cache.usage()
+        return plan

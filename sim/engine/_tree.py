@@ -19,6 +19,9 @@ class Node:
 
     __slots__ = ("after", "before", "children", "end", "parent", "refs", "source", "stamp", "start")
 
+    before: "Node"
+    after: "Node"
+
     def __init__(self, parent: "Node | None", source: int, start: int, end: int) -> None:
         self.parent = parent
         self.source = source
@@ -26,12 +29,15 @@ class Node:
         self.end = end
         self.refs = 0
         self.children: dict[int, Node] = {}
-        self.before: Node = self
-        self.after: Node = self
+        self.before = self.after = OUT
         self.stamp = 0
 
     def __repr__(self) -> str:
         return f"Node({self.source}: {self.start}-{self.end}, refs={self.refs})"
+
+
+OUT: Node = object.__new__(Node)
+"""Neighbour of a node that does not stand in the queue."""
 
 
 class Tree:
@@ -41,7 +47,8 @@ class Tree:
         self.block = block
         self.root = Node(None, -1, 0, 0)
         self.root.refs = 1
-        self.queue = Node(None, -1, 0, 0)
+        self.queue = queue = Node(None, -1, 0, 0)
+        queue.before = queue.after = queue
 
     # -- content ------------------------------------------------------------------------------------------------
 
@@ -75,7 +82,7 @@ class Tree:
         parent.children[node.source] = upper
         node.parent = upper
         node.start = depth
-        if node.after is not node:
+        if node.after is not OUT:
             if upper.end // self.block > upper.start // self.block:
                 self._link(upper, node)
             if node.end // self.block == node.start // self.block:
@@ -116,7 +123,7 @@ class Tree:
         before, after = node.before, node.after
         before.after = after
         after.before = before
-        node.before = node.after = node
+        node.before = node.after = OUT
 
     def replace(self, node: Node, other: Node) -> None:
         """Put another entry at the place of a node in the queue."""

@@ -14,7 +14,7 @@ request but never found; block hashes as numbers; cache salts.
 """
 
 from policies._content import Content
-from sim.engine._tree import Node, Tree
+from sim.engine._tree import OUT, Node, Tree
 from sim.engine.request import Request
 
 
@@ -175,7 +175,7 @@ class BlockCache(Tree):
         self.free += blocks
         self.cached += blocks
         if lower is not None and lower.source == node.source and len(node.children) == 1 and not lower.children:
-            if lower.after is not lower:
+            if lower.after is not OUT:
                 self.unlink(lower)
             node.children.clear()
             node.end = lower.end

@@ -13,7 +13,7 @@ Left out: eviction rules other than LRU, host tiers, the separate tree for each 
 """
 
 from policies._content import Content
-from sim.engine._tree import Node, Tree
+from sim.engine._tree import OUT, Node, Tree
 from sim.engine.request import Request
 
 
@@ -48,7 +48,7 @@ class RadixCache(Tree):
         step: Node | None = node
         while step is not None and not step.refs:
             step.stamp = self.clock
-            if step.after is not step:
+            if step.after is not OUT:
                 self.unlink(step)
                 self.append(step)
             step = step.parent

@@ -101,7 +101,7 @@ class SglangScheduler(Scheduler):
             decodes.steps += steps
         else:
             for _ in range(steps):
-                self.cache.take_each(decodes.need(1), 1)
+                self.cache.take_each(decodes.need_next(), 1)
                 decodes.steps += 1
 
     # -- prefill -----------------------------------------------------------------------------------------------------
@@ -174,10 +174,8 @@ class SglangScheduler(Scheduler):
         request, before, tokens = chunks[0]
         is_same = plan is not None and len(plan.chunks) == 1 == len(chunks) and not finishing
         if plan is None or not (is_same and plan.chunks[0][0] is request and plan.chunks[0][2] == tokens):
-            self.plan = plan = Plan(chunks, 0, 0)
-            plan.from_step = self.decodes.steps
+            self.plan = plan = self._new_plan(chunks, 0)
             plan.finishing = finishing
-            self._price(plan, tokens if len(chunks) == 1 else 0)
         for each, start, more in chunks:
             plan.repeated += self._repeated(each, start, more)
         for each in finishing:
@@ -197,11 +195,8 @@ class SglangScheduler(Scheduler):
         if self.waiting and len(self.running) < self.max_num_seqs:
             repeat = self._steps_until_open(repeat)
         if plan is None or plan.chunks or plan.version != decodes.version:
-            self.plan = plan = Plan([], decodes.count, decodes.context())
-            plan.version = decodes.version
-            plan.from_step = decodes.steps
-            self._price(plan, 0)
-        cache.take_each(decodes.need(1), 1)
+            self.plan = plan = self._new_plan([], decodes.count)
+        cache.take_each(decodes.need_next(), 1)
         decodes.steps += 1
         plan.repeat = repeat
         return plan
@@ -256,7 +251,7 @@ class SglangScheduler(Scheduler):
         """Whether anybody decodes once requests are retracted that leave no page for the next token."""
         decodes, cache = self.decodes, self.cache
         retracted = False
-        while decodes.need(1) > cache.free + cache.evictable:
+        while decodes.need_next() > cache.free + cache.evictable:
             self._retract(min((r for r in self.running if r.joined_at >= 0), key=self._retract_order))
             retracted = True
         if retracted:

@@ -16,7 +16,7 @@ from simpy.events import Event
 
 from sim.engine._scheduler import Plan, Scheduler
 from sim.engine.request import Request
-from sim.instants import ANSWER, FORM, STEP_END, Clock, answer, at, conclude
+from sim.instants import ANSWER, FORM, STEP_END, Clock, Instant, answer, conclude
 from sim.log.record import BUSY, Log
 
 
@@ -47,17 +47,17 @@ class Engine:
     def submit(self, request: Request) -> None:
         """Take a request in; one that cannot fit the pool is answered at once, rejected."""
         now = self.env.now
-        request.arrived = now  # type: ignore[assignment]
+        request.arrived = now
         scheduler = self.scheduler
         if not scheduler.accept(request):
-            request.ended = now  # type: ignore[assignment]
+            request.ended = now
             answer(self.env, request.done, ANSWER + request.view.id, request)
         elif self.run is None:
             if self.next_event is None:
-                self.next_event = at(self.env, 0, FORM + self.index, self._form)
+                self.next_event = Instant(self.env, 0, FORM + self.index, self._form)
         elif scheduler.is_open:
             if self.pending is None:
-                self._cut(now)  # type: ignore[arg-type]
+                self._cut(now)
             else:
                 self.pending.repeat = 1
 
@@ -97,9 +97,11 @@ class Engine:
 
     def _schedule(self, step: int) -> None:
         """Wake up at the end of a step of the run."""
+        run = self.run
+        assert run is not None
         self.next_step = step
-        delay = self._end_of(step) - self.env.now  # type: ignore[operator]
-        self.next_event = at(self.env, delay, STEP_END + self.index, self._reach)
+        end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
+        self.next_event = Instant(self.env, end - self.env.now, STEP_END + self.index, self._reach)
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
@@ -107,7 +109,7 @@ class Engine:
             return
         run, scheduler, step = self.run, self.scheduler, self.next_step
         assert run is not None
-        now: int = self.env.now  # type: ignore[assignment]
+        now: int = self.env.now
         if self.accounted < self.end_step:
             scheduler.advance(self.end_step - self.accounted)
             self.accounted = self.end_step
@@ -127,10 +129,10 @@ class Engine:
         if self.env.peek() > now:
             self._decide(now)
         else:
-            self.next_event = at(self.env, 0, FORM + self.index, self._form)
+            self.next_event = Instant(self.env, 0, FORM + self.index, self._form)
 
     def _form(self, event: Event) -> None:
-        self._decide(self.env.now)  # type: ignore[arg-type]
+        self._decide(self.env.now)
 
     def _decide(self, now: int) -> None:
         """Ask for the next steps; the run goes on, or another follows it.

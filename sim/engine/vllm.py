@@ -100,7 +100,7 @@ class VllmScheduler(Scheduler):
         decodes, plan = self.decodes, self.plan
         repeat = 1 if is_single or (self.waiting and self.opens_soon) else decodes.horizon()
         if plan is None or plan.version != decodes.version or plan.chunks:
-            self.plan = plan = self._new_plan([], 0)
+            self.plan = plan = self._new_plan([], decodes.count)
         decodes.steps += 1
         if repeat > 1:
             repeat -= 1
@@ -118,7 +118,7 @@ class VllmScheduler(Scheduler):
         repeat = 1 if is_single or finishing or self.opens_soon else self._equal_chunks(chunks, left)
         is_same = plan is not None and plan.version == decodes.version and self._goes_on(plan.chunks, chunks)
         if plan is None or finishing or not is_same:
-            self.plan = plan = self._new_plan(chunks, chunks[0][2] if len(chunks) == 1 else 0)
+            self.plan = plan = self._new_plan(chunks, decodes.count)
             plan.finishing = finishing
         for request, before, tokens in chunks:
             if request.high:
@@ -131,14 +131,6 @@ class VllmScheduler(Scheduler):
         if repeat > 1 and not self._can_afford(chunks[0], repeat - 1):
             repeat = 1
         plan.repeat = repeat
-        return plan
-
-    def _new_plan(self, chunks: list[Chunk], chunk_growth: int) -> Plan:
-        decodes = self.decodes
-        plan = Plan(chunks, decodes.count, decodes.context())
-        plan.version = decodes.version
-        plan.from_step = decodes.steps
-        self._price(plan, chunk_growth)
         return plan
 
     @staticmethod
