@@ -15,7 +15,7 @@ FAR = 1 << 60
 class Decodes:
     """The decoding sequences; ``steps`` counts the decode steps scheduled so far."""
 
-    __slots__ = ("block", "by_limit", "by_stop", "count", "offset", "overlap", "over", "phases", "steps", "version")
+    __slots__ = ("block", "by_limit", "by_stop", "count", "next_limit", "next_stop", "offset", "over", "overlap", "phases", "steps", "version")
 
     def __init__(self, block: int, *, overlap: bool) -> None:
         self.block = block
@@ -31,8 +31,11 @@ class Decodes:
         """Sequences by fill modulo block relative to the step count, written twice so that a slice never wraps."""
         self.by_stop: list[tuple[int, int, int, Request]] = []
         """Ends that are known when the token is there, soonest first."""
+        self.next_stop = FAR
+        """Step count of the soonest of these."""
         self.by_limit: list[tuple[int, int, int, Request]] = []
         """Ends that an overlapping scheduler knows beforehand."""
+        self.next_limit = FAR
 
     def join(self, request: Request) -> None:
         """Add a sequence whose prefill is scheduled; its ``base_output`` counts the token of that prefill."""
@@ -46,8 +49,13 @@ class Decodes:
         self.phases[phase] += 1
         self.phases[phase + self.block] += 1
         if ends_at > steps:
-            heap = self.by_limit if self.overlap and request.output_tokens >= request.max_tokens else self.by_stop
-            heappush(heap, (ends_at, request.view.id, request.epoch, request))
+            entry = (ends_at, request.view.id, request.epoch, request)
+            if self.overlap and request.output_tokens >= request.max_tokens:
+                heappush(self.by_limit, entry)
+                self.next_limit = min(self.next_limit, ends_at)
+            else:
+                heappush(self.by_stop, entry)
+                self.next_stop = min(self.next_stop, ends_at)
         else:
             self.over += 1
 
@@ -97,36 +105,28 @@ class Decodes:
         return low
 
     def horizon(self) -> int:
-        """Steps until a sequence leaves; a stop token of an overlapping engine is noticed one step late."""
+        """Steps until a sequence leaves, or fewer; a stop token of an overlapping engine is noticed one step late."""
         if self.over:
             return 1
-        steps, best = self.steps, FAR
-        heap = self.by_limit
-        while heap and (heap[0][3].epoch != heap[0][2]):
-            heappop(heap)
-        if heap:
-            best = heap[0][0] - steps
-        heap = self.by_stop
-        while heap and (heap[0][3].epoch != heap[0][2]):
-            heappop(heap)
-        if heap:
-            best = min(best, heap[0][0] - steps + self.overlap)
-        return best
+        return min(self.next_limit, self.next_stop + self.overlap) - self.steps
 
     def pop_limited(self) -> list[Request]:
         """Sequences whose last token is scheduled and known to be the last."""
-        heap, ending = self.by_limit, []
-        while heap and heap[0][0] <= self.steps:
-            _, _, epoch, request = heappop(heap)
-            if request.epoch == epoch:
-                ending.append(request)
+        ending = self._pop(self.by_limit, self.steps)
+        self.next_limit = self.by_limit[0][0] if self.by_limit else FAR
         return ending
 
     def pop_stopped(self, completed: int) -> list[Request]:
         """Sequences whose last token came by the ``completed``-th step."""
-        heap, ended = self.by_stop, []
-        while heap and heap[0][0] <= completed:
+        ended = self._pop(self.by_stop, completed)
+        self.next_stop = self.by_stop[0][0] if self.by_stop else FAR
+        return ended
+
+    @staticmethod
+    def _pop(heap: list[tuple[int, int, int, Request]], steps: int) -> list[Request]:
+        popped = []
+        while heap and heap[0][0] <= steps:
             _, _, epoch, request = heappop(heap)
             if request.epoch == epoch:
-                ended.append(request)
-        return ended
+                popped.append(request)
+        return popped

@@ -140,19 +140,11 @@ class Scheduler:
         """Account for ``steps`` more steps of the current plan."""
         raise NotImplementedError
 
-    def is_due(self, plan: Plan, steps: int) -> bool:
-        """Whether a step of a plan ends with a first or a last token, once ``steps`` of it are done."""
-        if (plan.finishing and steps) or self.ending:
-            return True
-        by_stop = self.decodes.by_stop
-        return bool(by_stop) and by_stop[0][0] <= plan.from_step + steps
-
     def is_quiet(self, plan: Plan, done: int) -> bool:
         """Whether the step under way, the ``done``-th decode step, ends without answer and registers nothing."""
-        if self.ending or plan.ends_request or (plan.finishing and not self.registers_early):
+        if self.ending or plan.ends_request or self.decodes.next_stop <= done:
             return False
-        by_stop = self.decodes.by_stop
-        return not by_stop or by_stop[0][0] > done
+        return self.registers_early or not plan.finishing
 
     def complete(self, plan: Plan, steps: int, now: int) -> list[Request]:
         """Requests that have their last token once ``steps`` steps of a plan are done; marks first tokens."""
@@ -163,7 +155,7 @@ class Scheduler:
         if self.ending and self.ending[0].ends_at <= plan.from_step + steps:
             ended += self.ending
             self.ending = []
-        if plan.decodes and decodes.by_stop:
+        if plan.decodes and decodes.next_stop <= plan.from_step + steps:
             for request in decodes.pop_stopped(plan.from_step + steps):
                 if request.leaf is not None:
                     decodes.leave(request)

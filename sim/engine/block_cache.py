@@ -28,9 +28,10 @@ class BlockCache(Tree):
         """Blocks that nobody holds, cached or not."""
         self.cached = 0
         """Of them, blocks with content that can be found."""
+        self.unused = capacity
+        """Of the free, blocks never used: they stand at the head of the queue."""
         self.owed = 0
-        """Free blocks already taken but not yet popped."""
-        self._append_anonymous(capacity)
+        """Free blocks behind these, already taken but not yet popped."""
 
     def _append_anonymous(self, blocks: int) -> None:
         self.append(Node(None, -1, 0, blocks * self.block))
@@ -80,7 +81,12 @@ class BlockCache(Tree):
     def take(self, blocks: int) -> None:
         """Allocate blocks from the head of the free queue; there must be enough."""
         self.free -= blocks
-        self.owed += blocks
+        unused = self.unused
+        if blocks <= unused:
+            self.unused = unused - blocks
+        else:
+            self.unused = 0
+            self.owed += blocks - unused
 
     def settle(self) -> None:
         """Pop the blocks that were taken, forgetting what they held."""

@@ -72,7 +72,7 @@ class SglangScheduler(Scheduler):
 
     def form(self, now: int) -> Plan | None:
         """Decide the next step: a prefill batch if one can be formed, else a decode step."""
-        if self.decodes.by_limit:
+        if self.decodes.next_limit <= self.decodes.steps:
             self._drop_ending()
         if self.waiting or self.chunked is not None:
             plan = self._form_prefill(now)

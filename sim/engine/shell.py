@@ -46,7 +46,7 @@ class Engine:
 
     def submit(self, request: Request) -> None:
         """Take a request in; one that cannot fit the pool is answered at once, rejected."""
-        now = self.env.now
+        now = self.env._now
         request.arrived = now
         scheduler = self.scheduler
         if not scheduler.accept(request):
@@ -89,53 +89,42 @@ class Engine:
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
-    def _end_of(self, step: int) -> int:
-        """Tick at which a step of the run ends (0: at which the run starts)."""
-        run = self.run
-        assert run is not None
-        return self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-
     def _schedule(self, step: int) -> None:
         """Wake up at the end of a step of the run."""
         run = self.run
         assert run is not None
         self.next_step = step
         end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-        self.next_event = Instant(self.env, end - self.env.now, STEP_END + self.index, self._reach)
+        self.next_event = Instant(self.env, end - self.env._now, STEP_END + self.index, self._reach)
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
         if event is not self.next_event:
             return
-        run, scheduler, step = self.run, self.scheduler, self.next_step
+        run, scheduler, step, end_step = self.run, self.scheduler, self.next_step, self.end_step
         assert run is not None
-        now: int = self.env.now
-        if self.accounted < self.end_step:
-            scheduler.advance(self.end_step - self.accounted)
-            self.accounted = self.end_step
-        if scheduler.is_due(run, step):
+        now = self.env._now
+        if self.accounted < end_step:
+            scheduler.advance(end_step - self.accounted)
+            self.accounted = end_step
+        if scheduler.ending or scheduler.decodes.next_stop <= run.from_step + step or (step and run.finishing):
             for request in scheduler.complete(run, step, now):
                 conclude(request.done, request)
-        if self.lag and step == self.end_step:
-            self._end(now)
-            if self.pending is not None:
-                plan, self.pending = self.pending, None
-                self._begin(plan, now)
+        if self.lag and step == end_step:
+            plan, self.pending = self.pending, None
+            self._switch(plan, now)
+            if plan is not None and self.next_step:
                 return
-        self._decide_last(now)
-
-    def _decide_last(self, now: int) -> None:
-        """Decide at this instant, after all else that happens at it."""
         if self.env.peek() > now:
             self._decide(now)
         else:
             self.next_event = Instant(self.env, 0, FORM + self.index, self._form)
 
     def _form(self, event: Event) -> None:
-        self._decide(self.env.now)
+        self._decide(self.env._now)
 
     def _decide(self, now: int) -> None:
-        """Ask for the next steps; the run goes on, or another follows it.
+        """Ask for the next steps, once all else of this instant has happened; the run goes on, or another follows it.
 
         With overlap the step under way is the last of the run. If it ends without an answer, what follows it is known
         already: the next run begins then.
@@ -149,42 +138,39 @@ class Engine:
             self._schedule(self.end_step - self.lag)
             return
         start = now
+        if run is not None and self.next_step < self.end_step:
+            if plan is None or not scheduler.is_quiet(run, done):
+                self.pending = plan
+                self._schedule(self.end_step)
+                return
+            step = self.end_step
+            start = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
+            for request in run.finishing:
+                if request.first_token < 0:
+                    request.first_token = start
+        self._switch(plan, start)
+        if plan is not None and not self.next_step and start == now:
+            self._decide(now)
+
+    def _switch(self, plan: Plan | None, start: int) -> None:
+        """The run is over, write its row; a run of another plan starts now or when the step under way ends.
+
+        ``next_step`` 0 tells that a decision is due at its start; where that is now, the caller takes it.
+        """
+        run = self.run
         if run is not None:
-            if self.next_step < self.end_step:
-                if plan is None or not scheduler.is_quiet(run, done):
-                    self.pending = plan
-                    self._schedule(self.end_step)
-                    return
-                start = self._end_of(self.end_step)
-                for request in run.finishing:
-                    if request.first_token < 0:
-                        request.first_token = start
-            self._end(start)
-        if plan is None:
-            self.next_event = None
-        else:
-            self._begin(plan, start)
-
-    def _begin(self, plan: Plan, start: int) -> None:
-        """A run of a plan starts now or, decided beforehand, when the step under way ends."""
+            steps, prefill, decodes = self.end_step, run.prefill, run.decodes
+            self.rows.extend((
+                self.index, self.anchor, start, BUSY, steps, prefill * steps, run.repeated, decodes, run.context,
+                run.pairs, len(run.chunks), prefill + decodes, run.waiting, run.kv_used, run.kv_cached,
+            ))  # fmt: skip
         self.run = plan
-        self.anchor = start
-        self.accounted = 1
-        self.end_step = 1 if self.step_by_step else plan.repeat
-        if self.end_step > self.lag:
-            self._schedule(self.end_step - self.lag)
-        elif start > self.env.now:
-            self._schedule(0)
-        else:
-            self.next_step = 0
-            self._decide_last(start)
+        self.next_event = None
+        if plan is not None:
+            self.anchor = start
+            self.accounted = 1
+            self.end_step = end_step = 1 if self.step_by_step else plan.repeat
+            self.next_step = step = end_step - self.lag
+            if step or start > self.env._now:
+                self._schedule(step)
 
-    def _end(self, end: int) -> None:
-        """The run is over: write its row."""
-        run, steps = self.run, self.end_step
-        assert run is not None
-        self.run = None
-        self.rows.extend((
-            self.index, self.anchor, end, BUSY, steps, run.prefill * steps, run.repeated, run.decodes, run.context,
-            run.pairs, len(run.chunks), run.prefill + run.decodes, run.waiting, run.kv_used, run.kv_cached,
-        ))  # fmt: skip

@@ -52,7 +52,7 @@ class VllmScheduler(Scheduler):
     def form(self, now: int) -> Plan | None:
         """Decide the next step; see the module for the order."""
         decodes, cache = self.decodes, self.cache
-        if decodes.by_limit:
+        if decodes.next_limit <= decodes.steps:
             self._drop_ending()
         blocks = decodes.need_next()
         preempted = False
