@@ -19,7 +19,12 @@ KEYED = tuple(kind for kind, member in MEMBERS.items() if member.key_headers)
 
 def world(**parts):
     """A resolved cell of one plain engine and one request; ``parts`` replaces or extends blocks of it."""
-    engine = {"preset": "vllm", "overlap": False, "kv_tokens": 100_000, "cost": {"kind": "constant", "step_ms": GRID_MS}}
+    engine = {
+        "preset": "vllm",
+        "overlap": False,
+        "kv_tokens": 100_000,
+        "cost": {"kind": "constant", "step_ms": GRID_MS},
+    }
     workload = {
         "kind": "rollout",
         "groups": 1,

@@ -23,7 +23,7 @@ def with_pool(resolved, tokens):
 @some
 @given(resolved_worlds(pool=100_000))
 def test_more_memory_than_needed_changes_nothing(resolved):
-    """L8: once everything ever computed fits, with the reserves for it, a pool ten or a thousand times larger is equal."""
+    """L8: once everything ever computed fits, with the reserves for it, ten or a thousand times the pool is equal."""
     cell = cell_of(resolved)
     workload = cell.workload.generate(Streams(cell.seed, 0), cell.base)
     tokens = 0
