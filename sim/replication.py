@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sim.client import Client
+from sim.cost._coefficients import shared
 from sim.cost._memory import profile_capacity
 from sim.engine._scheduler import Scheduler
 from sim.engine.sglang import SglangScheduler
@@ -99,7 +100,7 @@ def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:
     if capacity is None:
         profile = spec.cost.load(**hardware, base=cell.base)
         capacity = profile_capacity(profile, spec.device, memory_share=spec.memory_share, other_gib=spec.other_gib)
-    cost = spec.cost.compile(log.tick_s, **hardware, overlap=spec.overlap, base=cell.base)
+    cost = shared(spec.cost.compile(log.tick_s, **hardware, overlap=spec.overlap, base=cell.base))
     speeds = streams.column("engine-speed").standard_normal(cell.engines).tolist()
     kind = VllmScheduler if spec.preset == "vllm" else SglangScheduler
     schedulers: list[Scheduler] = []

@@ -16,6 +16,12 @@ signs), and decode batches padded to the next captured CUDA graph.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(slots=True)
@@ -40,17 +46,28 @@ class Coefficients:
     """Ticks of the host for each sequence and chunk of a step."""
     base: list[float] = field(default_factory=lambda: [0.0], repr=False)
     """``host0 + t0 + g(N)`` by N, as far as ``cover`` was asked; ``base[0]`` is 0."""
+    _array: Floats = field(default_factory=lambda: np.zeros(1), repr=False, compare=False)
 
     def cover(self, tokens: int) -> None:
         """Extend ``base`` in place up to steps of ``tokens`` tokens; who holds the list sees it grow."""
         first = len(self.base)
+        if tokens < first:
+            return
         fixed = self.host0 + self.t0
         ends = [start for start, _ in self.slopes[1:]] + [max(tokens, self.slopes[-1][0])]
         before = 0.0
         for (start, slope), end in zip(self.slopes, ends, strict=True):
-            known = max(first, start + 1)
-            self.base.extend(fixed + before + slope * (n - start) for n in range(known, min(end, tokens) + 1))
+            known, last = max(first, start + 1), min(end, tokens)
+            if known <= last:
+                self.base += (fixed + before + slope * np.arange(known - start, last + 1 - start)).tolist()
             before += slope * (end - start)
+
+    def array(self, tokens: int) -> Floats:
+        """``base``, at least up to steps of ``tokens`` tokens, as an array that nobody may write to."""
+        self.cover(tokens)
+        if len(self._array) < len(self.base):
+            self._array = np.array(self.base)
+        return self._array
 
     def scaled(self, factor: float) -> "Coefficients":
         """The same cost, every time multiplied: an engine that is faster or slower than its like."""
@@ -74,3 +91,22 @@ class Coefficients:
         pairs = sum(new * cached + new * (new + 1) // 2 for new, cached in chunks)
         reads = self.seq * len(contexts) + self.ctx * sum(contexts)
         return self.base[tokens] + self.pair * pairs + reads + self.chunk * len(chunks)
+
+
+def shared(cost: Coefficients) -> Coefficients:
+    """The one object of this process that holds these numbers: what it knows of ``base`` serves every replication."""
+    return _kept(cost.t0, cost.slopes, cost.pair, cost.seq, cost.ctx, cost.chunk, cost.host0, cost.host1)
+
+
+@lru_cache(maxsize=64)
+def _kept(
+    t0: float,
+    slopes: tuple[tuple[int, float], ...],
+    pair: float,
+    seq: float,
+    ctx: float,
+    chunk: float,
+    host0: float,
+    host1: float,
+) -> Coefficients:
+    return Coefficients(t0, slopes, pair, seq, ctx, chunk, host0, host1)

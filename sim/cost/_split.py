@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.cost._coefficients import Coefficients
+from sim.cost._coefficients import Coefficients, Floats
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def split(coefficients: Coefficients, columns: Mapping[str, Ints]) -> tuple[Ints, Ints, Ints]:
@@ -61,8 +60,7 @@ def _whole(coefficients: Coefficients, columns: Mapping[str, Ints]) -> Floats:
 
 
 def _base(coefficients: Coefficients, tokens: Ints) -> Floats:
-    coefficients.cover(int(tokens.max(initial=0)))
-    return np.asarray(coefficients.base)[tokens]
+    return coefficients.array(int(tokens.max(initial=0)))[tokens]
 
 
 def _rises(steps: Ints) -> Ints:

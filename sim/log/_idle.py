@@ -96,6 +96,8 @@ def covered(start: Ticks, end: Ticks, spans: Spans) -> Ticks:
 def with_queue(idle: Spans, waiting: Spans) -> Ticks:
     """Ticks of each idle stretch during which another engine has waiting requests."""
     result = covered(waiting.start, waiting.end, idle)
+    if not result.any():
+        return result
     # An idle engine has no admissible request of its own, so "any engine" nearly always is "another engine".
     # Laid end to end on one axis, the engines answer in one pass whether that holds; where it does not, look closer.
     latest = max([int(x.max()) + 1 for x in (idle.end, waiting.end) if x.size], default=0)

@@ -43,7 +43,7 @@ def _busy_shares(costs: list[Any], busy: dict[str, Ticks]) -> dict[str, Ticks]:
     for engine, coefficients in enumerate(costs):
         alike.setdefault(id(coefficients), []).append(engine)
     for engines in alike.values():
-        mask = np.isin(busy["engine"], engines)
+        mask = np.isin(busy["engine"], engines) if len(alike) > 1 else slice(None)
         parts = split(costs[engines[0]], {name: column[mask] for name, column in busy.items()})
         for share, part in zip(shares.values(), parts, strict=True):
             share[mask] = part

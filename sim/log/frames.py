@@ -47,21 +47,30 @@ NAMES = tuple(field.name for field in fields(Tables))
 def read_logs(logs: Sequence[Log], pairs: Sequence[int]) -> Tables:
     """The frames of these logs; ``pairs`` names the replication of each."""
     tick_s = logs[0].tick_s
-    engines = _frame([account(log) for log in logs], pairs)
-    requests, decisions, groups = (
-        _frame([log.numpy(table) for log in logs], pairs) for table in ("requests", "decisions", "groups")
-    )
-    requests = requests.with_columns(
-        _word("status", STATUS),
-        ttft_s=_since("submitted", "first_token", tick_s),
-        e2e_s=_since("submitted", "ended", tick_s),
-    )
-    branch = [log.branches[code] for log in logs for code in log.numpy("decisions")["branch"]]
+    branches = [
+        pl.Series("branch", log.branches, dtype=pl.String).gather(log.numpy("decisions")["branch"]) for log in logs
+    ]
     return Tables(
-        requests=_seconds(requests, "requests", tick_s),
-        decisions=_seconds(decisions, "decisions", tick_s).with_columns(branch=pl.Series(branch, dtype=pl.String)),
-        groups=_seconds(groups.with_columns(completion_s=_since("arrived", "ended", tick_s)), "groups", tick_s),
-        engines=_seconds(engines.with_columns(_word("kind", KINDS)), "engines", tick_s),
+        requests=_frame(
+            "requests",
+            [log.numpy("requests") for log in logs],
+            pairs,
+            tick_s,
+            status=_word("status", STATUS),
+            ttft_s=_since("submitted", "first_token", tick_s),
+            e2e_s=_since("submitted", "ended", tick_s),
+        ),
+        decisions=_frame(
+            "decisions", [log.numpy("decisions") for log in logs], pairs, tick_s, branch=pl.concat(branches)
+        ),
+        groups=_frame(
+            "groups",
+            [log.numpy("groups") for log in logs],
+            pairs,
+            tick_s,
+            completion_s=_since("arrived", "ended", tick_s),
+        ),
+        engines=_frame("engines", [account(log) for log in logs], pairs, tick_s, kind=_word("kind", KINDS)),
         replications=_replications(logs, pairs),
     )
 
@@ -71,10 +80,16 @@ def concat(parts: Sequence[Tables]) -> Tables:
     return Tables(**{name: pl.concat([getattr(part, name) for part in parts], rechunk=True) for name in NAMES})
 
 
-def _frame(parts: Sequence[Columns], pairs: Sequence[int]) -> pl.DataFrame:
+def _frame(
+    table: str, parts: Sequence[Columns], pairs: Sequence[int], tick_s: float, **derived: pl.Expr | pl.Series
+) -> pl.DataFrame:
+    """Columns of several logs, times in seconds; a derived column stands in place of its like, or at the end."""
     rows = [len(next(iter(part.values()))) for part in parts]
     pair = np.repeat(np.asarray(pairs, dtype=np.int64), rows)
-    return pl.DataFrame({"pair": pair} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    frame = pl.DataFrame({"pair": pair} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    seconds = {name: _seconds(name, tick_s) for name in TIMES[table]}
+    kept = [derived.pop(name, seconds.get(name, pl.col(name))) for name in frame.columns]
+    return frame.select(kept, **derived)
 
 
 def _replications(logs: Sequence[Log], pairs: Sequence[int]) -> pl.DataFrame:
@@ -95,9 +110,8 @@ def _replications(logs: Sequence[Log], pairs: Sequence[int]) -> pl.DataFrame:
     )
 
 
-def _seconds(frame: pl.DataFrame, table: str, tick_s: float) -> pl.DataFrame:
-    ticks = [pl.when(pl.col(name) >= 0).then(pl.col(name) * tick_s).alias(name) for name in TIMES[table]]
-    return frame.with_columns(ticks).rename({name: f"{name}_s" for name in TIMES[table]})
+def _seconds(name: str, tick_s: float) -> pl.Expr:
+    return pl.when(pl.col(name) >= 0).then(pl.col(name) * tick_s).alias(f"{name}_s")
 
 
 def _since(start: str, end: str, tick_s: float) -> pl.Expr:

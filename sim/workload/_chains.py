@@ -54,12 +54,13 @@ class Chains(Workload):
         """``live``: generated tokens are content of the session; else they are PRIVATE."""
         super().__init__(group_of, arrival_s, order, travel)
         self._columns = columns
-        self._system_tokens = system_tokens
+        self.system_tokens = system_tokens
+        self.group_tokens = columns.group_tokens
         self._live = live
         # Indexing a memoryview gives plain numbers, at a quarter of the cost of an array's scalar and its conversion.
         self._group = group_of.data
         self._start, self._turns = columns.starts.data, columns.turns.data
-        self._group_tokens = columns.group_tokens.data
+        self._head = columns.group_tokens.data
         self._own, self._output = columns.own.data, columns.output.data
         self._limit, self._delay = columns.limit.data, columns.delay_s.data
 
@@ -70,9 +71,9 @@ class Chains(Workload):
 
     def head(self, group: int) -> Content:
         """What the sessions of a group share."""
-        tokens = self._group_tokens[group]
+        tokens = self._head[group]
         own = ((2 * group + 1, tokens),) if tokens else ()
-        return ((0, self._system_tokens), *own) if self._system_tokens else own
+        return ((0, self.system_tokens), *own) if self.system_tokens else own
 
     def session(self, index: int) -> Session:
         """Session ``index``, built from the columns."""
@@ -88,11 +89,19 @@ class Chains(Workload):
         ]
         return Session(index, group, turns)
 
+    def flat(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Of each request: tokens of its head, its own, its answer where that is content; then where sessions begin."""
+        columns = self._columns
+        used = indices(columns.starts, columns.turns)
+        heads = np.repeat(columns.group_tokens[self.group_of] + self.system_tokens, columns.turns)
+        answers = columns.output[used] if self._live else np.zeros_like(used)
+        return heads, columns.own[used], answers, self.first_requests()
+
     def summary(self) -> dict[str, int]:
         """Totals over the columns."""
         columns = self._columns
         used = indices(columns.starts, columns.turns)
-        head = columns.group_tokens[self.group_of] + self._system_tokens
+        head = columns.group_tokens[self.group_of] + self.system_tokens
         prompts = np.repeat(head, columns.turns) + columns.own[used]
         sizes = prompts + columns.limit[used]
         return {

@@ -6,15 +6,21 @@ prompt that an earlier one equals as a whole; so a hit is counted up to the whol
 compute the last token, or block, once more. Of a live session the generated tokens are content too, but for the last
 one, whose KV is never computed.
 
-Left out: time. Prompts that are computed at the same moment on a real engine may both pay.
+For chains the count is taken over whole columns. Left out: time. Prompts that are computed at the same moment on a real
+engine may both pay.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from policies._content import PRIVATE, Content, count, extend
+from sim.workload._chains import Chains
+from sim.workload._lengths import Ints
 from sim.workload._model import Session, Workload
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class _Branch:
@@ -66,6 +72,8 @@ class _Trie:
 
 def ideal_prefill_tokens(workload: Workload, block_tokens: int) -> int:
     """Prompt tokens that are left to compute with one cache for all, blocks of ``block_tokens``, nothing evicted."""
+    if isinstance(workload, Chains):
+        return _of_chains(workload, block_tokens)
     trie = _Trie()
     computed = 0
     for session in in_order(workload):
@@ -79,9 +87,38 @@ def ideal_prefill_tokens(workload: Workload, block_tokens: int) -> int:
     return computed
 
 
+def _of_chains(workload: Chains, block_tokens: int) -> int:
+    """The same count: a first turn finds what other sessions have left of its head, a later one its own last turn."""
+    heads, own, answers, first = workload.flat()
+    before = np.roll(own, 1)
+    shared = heads + np.minimum(own, before + np.maximum(np.roll(answers, 1) - 1, 0))
+    is_known = own == before
+    shared[first], is_known[first] = _known_heads(workload, own[first])
+    computed = heads + own - shared // block_tokens * block_tokens
+    return int(computed[~is_known].sum())
+
+
+def _known_heads(workload: Chains, own: Ints) -> tuple[Ints, Flags]:
+    """By session: tokens of its first prompt known when it starts, and whether another prompt equals all of it."""
+    order = _starts(workload)
+    tokens = workload.group_tokens[workload.group_of]
+    head = np.where(tokens > 0, workload.group_of, -1)
+    is_first, is_own_first = np.zeros((2, workload.sessions), dtype=np.bool_)
+    is_first[order[np.unique(head[order], return_index=True)[1]]] = True
+    bare = order[own[order] == 0]
+    is_own_first[bare[np.unique(head[bare], return_index=True)[1]]] = True
+    shared = np.where(is_first, 0, tokens) + workload.system_tokens
+    shared[order[0]] = 0
+    return shared, (own == 0) & ~is_own_first
+
+
 def in_order(workload: Workload) -> Iterator[Session]:
     """Sessions in the order in which they start, those of one group by id."""
+    for index in _starts(workload).tolist():
+        yield workload.session(index)
+
+
+def _starts(workload: Workload) -> Ints:
     rank = np.empty(workload.groups, dtype=np.int64)
     rank[workload.order] = np.arange(workload.groups)
-    for index in np.argsort(rank[workload.group_of], kind="stable").tolist():
-        yield workload.session(index)
+    return np.argsort(rank[workload.group_of], kind="stable")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sim.cost import _profiles
-from sim.cost._coefficients import Coefficients
+from sim.cost._coefficients import Coefficients, shared
 from sim.cost.form_d import FormD
 from sim.errors import ScenarioError
 
@@ -86,6 +86,15 @@ def test_cover_extends_without_changing() -> None:
     whole.cover(9000)
     assert held == whole.base
     assert len(whole.base) == 9001
+
+
+def test_replications_share_what_they_know() -> None:
+    """Equal numbers are one object, others are not; its array follows its list."""
+    cost = shared(compiled())
+    assert shared(compiled()) is cost
+    assert shared(compiled().scaled(2.0)) is not cost
+    for tokens in (10, 300):
+        assert cost.array(tokens).tolist() == cost.base
 
 
 @pytest.mark.parametrize("profile", shipped(), ids=lambda p: p.name)

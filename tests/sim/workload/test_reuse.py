@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from policies._content import PRIVATE, canonical
 from sim.rng import Streams
+from sim.workload._chains import Chains, Columns
 from sim.workload._lengths import Lognormal, Uniform
 from sim.workload._model import Session, Travel, Turn, Workload
 from sim.workload._prompt import Prompt
-from sim.workload._reuse import ideal_prefill_tokens
+from sim.workload._reuse import ideal_prefill_tokens, in_order
 from sim.workload.rollout import Rollout
 
 
@@ -35,7 +36,7 @@ def spelled(content):
 def naive(workload, block):
     """Blocks in a set, each with all before it; a prompt's last block may be partial, an answer's may not."""
     seen, computed = set(), 0
-    for session in (workload.session(index) for index in range(workload.sessions)):
+    for session in in_order(workload):
         for turn in session.turns:
             tokens = spelled(turn.prompt)
             chains = [tuple(tokens[:end]) for end in [*range(block, len(tokens), block), len(tokens)]]
@@ -73,6 +74,32 @@ def test_turns_reuse_what_blocks_do(seed, block, mode):
         mode=mode,
     )
     workload = spec.generate(Streams(seed), Path())
+    assert ideal_prefill_tokens(workload, block) == naive(workload, block)
+
+
+@st.composite
+def chains(draw):
+    """Sessions of groups in any order, with heads and own parts that may be empty, and repeated prompts."""
+    groups = draw(st.integers(1, 3))
+    group_of = draw(st.lists(st.integers(0, groups - 1), min_size=1, max_size=5))
+    system, live = draw(st.integers(0, 3)), draw(st.booleans())
+    heads = draw(st.lists(st.integers(0, 4), min_size=groups, max_size=groups))
+    turns = draw(st.lists(st.integers(1, 3), min_size=len(group_of), max_size=len(group_of)))
+    own, output = [], draw(st.lists(st.integers(1, 4), min_size=sum(turns), max_size=sum(turns)))
+    for session, group in enumerate(group_of):
+        grown = draw(st.integers(0 if system + heads[group] else 1, 3))
+        for _ in range(turns[session]):
+            own.append(grown)
+            grown += draw(st.integers(0, 4)) + live * output[len(own) - 1]
+    zeros, lengths = np.zeros(sum(turns)), np.array(turns)
+    columns = [np.array(each) for each in (np.cumsum(lengths) - lengths, turns, heads, own, output, output)]
+    order = np.array(draw(st.permutations(range(groups))))
+    return Chains(Columns(*columns, zeros), system, np.array(group_of), np.zeros(groups), order, live, Travel())
+
+
+@given(chains(), st.integers(1, 4))
+def test_chains_reuse_what_blocks_do(workload, block):
+    """The count over columns is that over blocks, whoever shares a head with whom."""
     assert ideal_prefill_tokens(workload, block) == naive(workload, block)
 
 
