@@ -37,4 +37,5 @@ def _facts(scenario: Scenario, checked: Checked) -> Iterator[str]:
     for arm, facts in checked.facts.items():
         if arm == scenario.baseline or facts != base:
             totals = ", ".join(f"{name} {value:,}" for name, value in facts.workload.items())
-            yield f"arm {arm}: an engine holds {facts.kv_tokens:,} tokens; first replication: {totals}"
+            yield f"arm {arm}: an engine holds {facts.kv_tokens:,} tokens; step cost: {facts.cost}"
+            yield f"arm {arm}, first replication: {totals}"

@@ -44,6 +44,10 @@ class Constant:
         figures = shipped if shipped is not None else _profiles.Profile("", {}, ())
         return replace(figures, name="constant", status="constant", source="a constant step, no measurement")
 
+    def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
+        """What a reader must know of the cost in use."""
+        return f"constant, {self.step_ms:g} ms a step"
+
     def files(self, *, device: str, model: str, tp: int, base: Path) -> list[Path]:
         """Reads no file."""
         return []

@@ -79,6 +79,12 @@ class FormD:
             host1=host1 * ticks,
         )
 
+    def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
+        """Profile, its status, and the knobs as they resolve: what a reader must know of the cost in use."""
+        profile = self.load(device=device, model=model, tp=tp, base=base)
+        slowdown, host0, host1 = self._knobs(profile, device, overlap)
+        return f"{profile.name} ({profile.status}), slowdown {slowdown:g}, host0_ms {host0:g}, host1_ms {host1:g}"
+
     def _knobs(self, profile: Profile, device: str, overlap: bool) -> tuple[float, float, float]:
         """Slowdown, host0 and host1: what the scenario says, else the profile, else the device's default."""
         known = _device(device, self, profile)

@@ -98,7 +98,7 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
             "noise": plain(model.fleet.noise),
         },
         "workload": model.workload.resolved,
-        "client": plain(client),
+        "client": {**plain(client), "header": model.client.header},  # what follows from the policy is no difference
         "router": {"policy": policy.resolved, "overhead_s": model.router.overhead_s},
         "seed": seed,
     }

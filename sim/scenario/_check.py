@@ -28,6 +28,8 @@ class Facts:
     """Tokens that one engine has room for, in whole blocks."""
     workload: dict[str, int]
     """Totals of the first replication."""
+    cost: str
+    """Where the cost of a step comes from, and the knobs as they resolve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ def check(scenario: Scenario) -> Checked:
             world = _world(cell)
             if world not in totals:
                 totals[world] = _generate(cell)
-            facts[name] = Facts(_rooms(cell), totals[world])
-            found = [*_room(cell, facts[name]), *_keys(cell)]
+            facts[name] = Facts(_rooms(cell), totals[world], _cost(cell))
+            found = [*_room(cell, facts[name]), *_keys(cell), *_estimates(cell)]
         except PlacedError as error:
             raise error.at(scenario.documents[name]) from None
         warnings += [f"arm {name}: {each}" for each in found]
@@ -90,8 +92,34 @@ def _rooms(cell: Cell) -> int:
     return kv_tokens(cell) // block * block
 
 
+def _hardware(cell: Cell) -> dict[str, Any]:
+    engine = cell.engine
+    return {"device": engine.device, "model": engine.model, "tp": engine.tp, "base": cell.base}
+
+
+def _cost(cell: Cell) -> str:
+    """A user's own cost model need not describe itself."""
+    describe = getattr(cell.engine.cost, "describe", None)
+    with placed("fleet", "engine", "cost"):
+        if describe is None:
+            return str(cell.resolved["fleet"]["engine"]["cost"]["kind"])
+        return str(describe(**_hardware(cell), overlap=cell.engine.overlap))
+
+
+def _estimates(cell: Cell) -> Iterator[str]:
+    """Numbers that rest on an estimate say so wherever they are shown."""
+    if not hasattr(cell.engine.cost, "load"):
+        return
+    with placed("fleet", "engine", "cost"):
+        profile = cell.engine.cost.load(**_hardware(cell))
+    if profile.status == "estimated":
+        yield f"the cost of a step is estimated, not measured: profile {profile.name}"
+
+
 def _room(cell: Cell, facts: Facts) -> Iterator[str]:
     room, block = facts.kv_tokens, cell.engine.block_tokens or 1
+    if cell.engine.preset == "sglang":
+        room -= 1  # a request must stay below the pool
     largest, smallest = (facts.workload[f"{which}_request_tokens"] for which in ("largest", "smallest"))
     if -(-smallest // block) * block > room:
         raise PlacedError(
