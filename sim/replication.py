@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 from sim.client import Client
 from sim.cost._coefficients import shared
-from sim.cost._memory import profile_capacity
 from sim.engine._scheduler import Scheduler
 from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
@@ -22,7 +21,7 @@ from sim.keys import session_keys
 from sim.log.record import Log
 from sim.rng import Streams
 from sim.router import Router
-from sim.scenario import Cell
+from sim.scenario import Cell, explicit_keys, kv_tokens
 from sim.workload._model import Workload
 from sim.workload._reuse import ideal_prefill_tokens
 
@@ -84,9 +83,7 @@ def without_collector() -> Iterator[None]:
 
 def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:
     """Routing key of each session: random ids, or the explicit keys that the data or the scenario sets."""
-    explicit = list(workload.keys)
-    for session, key in (cell.client.keys or {}).items():
-        explicit[session] = key
+    explicit = explicit_keys(cell, workload.keys)
     sessions = streams.names("session-ids", workload.sessions)
     groups = streams.names("group-ids", workload.groups)
     return session_keys(cell.client.scope, sessions, groups, workload.group_of.tolist(), explicit)
@@ -96,10 +93,7 @@ def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:
     """A scheduler for each engine, each with its own speed and step noise where the scenario names noise."""
     spec = cell.engine
     hardware = {"device": spec.device, "model": spec.model, "tp": spec.tp}
-    capacity = spec.kv_tokens
-    if capacity is None:
-        profile = spec.cost.load(**hardware, base=cell.base)
-        capacity = profile_capacity(profile, spec.device, memory_share=spec.memory_share, other_gib=spec.other_gib)
+    capacity = kv_tokens(cell)
     cost = shared(spec.cost.compile(log.tick_s, **hardware, overlap=spec.overlap, base=cell.base))
     speeds = streams.column("engine-speed").standard_normal(cell.engines).tolist()
     kind = VllmScheduler if spec.preset == "vllm" else SglangScheduler

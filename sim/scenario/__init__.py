@@ -4,6 +4,7 @@ from sim.scenario._cell import RESULTS_VERSION, Cell
 from sim.scenario._check import Checked, Facts, check, differences, kv_tokens, resolved_document
 from sim.scenario._find import locate, shipped
 from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario
+from sim.scenario._rules import explicit_keys
 from sim.scenario._schema import schema
 from sim.scenario._yaml import dump
 
@@ -17,6 +18,7 @@ __all__ = [
     "check",
     "differences",
     "dump",
+    "explicit_keys",
     "kv_tokens",
     "load_scenario",
     "locate",
