@@ -1,9 +1,9 @@
 """The client: groups arrive, their sessions start under a cap, and turns follow each other.
 
-A session's next turn is submitted its delay after the answer of the turn before (never earlier). The cap counts sessions
-under way in the whole job: a session holds its place through all its turns, as in slime's semaphore; who waits for a
-place starts in order of arrival. Requests of a session, or of a group, carry one routing key in a header. A turn that is
-refused, fails or can never fit ends its session.
+A session's next turn is submitted its delay after the answer of the turn before (never earlier). The cap counts
+sessions under way in the whole job: a session holds its place through all its turns, as in slime's semaphore; who waits
+for a place starts in order of arrival. Requests of a session, or of a group, carry one routing key in a header. A turn
+that is refused, fails or can never fit ends its session.
 
 Left out: several client processes, time that the client itself takes, aborts and weight updates.
 """
@@ -25,10 +25,10 @@ from sim.workload._model import Session, Workload
 class Live:
     """A session under way: the next turn to submit."""
 
-    __slots__ = ("first_request", "headers", "session", "turn")
+    __slots__ = ("first_request", "group", "headers", "index", "turn", "turns")
 
     def __init__(self, session: Session, first_request: int, headers: dict[str, str]) -> None:
-        self.session = session
+        self.index, self.group, self.turns = session
         self.first_request = first_request
         self.headers = headers
         self.turn = 0
@@ -58,11 +58,13 @@ class Client:
         self.header = header
         self.cap = workload.sessions if cap is None else cap
         self.keys_requests = keys_requests
+        self.encoding = workload.encoding
+        self.chars_per_token = workload.chars_per_token
         self.ticks = 1 / log.tick_s
         self.under_way = 0
         self.backlog: deque[int] = deque()
-        self.live: dict[int, Live] = {}
-        self.open_requests: dict[int, Request] = {}
+        self.open_requests: dict[int, tuple[Request, Live]] = {}
+        """Requests that are submitted and not answered, and the sessions they belong to."""
         self.first_requests = workload.first_requests().tolist()
         members: list[list[int]] = [[] for _ in range(workload.groups)]
         for session, group in enumerate(workload.group_of.tolist()):
@@ -77,45 +79,40 @@ class Client:
 
     def start(self) -> None:
         """Let the first group arrive at its time."""
-        self._await_arrival()
+        if self.order:
+            Instant(self.env, self.arrivals[self.order[0]], SUBMIT, self._arrive)
 
     # -- groups and sessions -----------------------------------------------------------------------------------------
 
-    def _await_arrival(self) -> None:
-        if self.arrived < len(self.order):
-            group = self.order[self.arrived]
-            Instant(self.env, self.arrivals[group] - self.env.now, SUBMIT, self._arrive)
-
     def _arrive(self, event: Event) -> None:
-        """All groups of this instant arrive, in their order."""
-        now, order, arrivals = self.env.now, self.order, self.arrivals
-        while self.arrived < len(order) and arrivals[order[self.arrived]] <= now:
-            group = order[self.arrived]
-            self.arrived += 1
+        """All groups of this instant arrive, in their order; then the next one is awaited."""
+        now, order, arrivals = self.env._now, self.order, self.arrivals
+        for at in range(self.arrived, len(order)):
+            group = order[at]
+            if arrivals[group] > now:
+                Instant(self.env, arrivals[group], SUBMIT, self._arrive)
+                return
+            self.arrived = at + 1
             for session in self.members[group]:
                 if self.under_way < self.cap:
                     self._start(session)
                 else:
                     self.backlog.append(session)
-        self._await_arrival()
 
     def _start(self, index: int) -> None:
         self.under_way += 1
         key = self.keys[index]
-        live = Live(self.workload.session(index), self.first_requests[index], {self.header: key} if key else {})
-        self.live[index] = live
-        self._submit(live)
+        self._submit(Live(self.workload.session(index), self.first_requests[index], {self.header: key} if key else {}))
 
     def _end_session(self, live: Live, now: int, *, is_finished: bool) -> None:
-        index, group = live.session.id, live.session.group
-        del self.live[index]
+        group = live.group
         self.under_way -= 1
         self.finished[group] += is_finished
-        self.left[group] -= 1
-        if not self.left[group]:
+        self.left[group] = left = self.left[group] - 1
+        if not left:
             self._write_group(group, now)
         if self.backlog and self.under_way < self.cap:
-            Instant(self.env, 0, SUBMIT + 1 + index, self._start_next)
+            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self._start_next)
 
     def _start_next(self, event: Event) -> None:
         if self.backlog and self.under_way < self.cap:
@@ -125,24 +122,18 @@ class Client:
 
     def _submit(self, live: Live) -> None:
         """Send the next turn of a session."""
-        session, turn = live.session, live.turn
-        prompt, output_tokens, output_source, max_tokens, _ = session.turns[turn]
+        turn, turns = live.turn, live.turns
+        prompt, output_tokens, output_source, max_tokens, _ = turns[turn]
         headers = live.headers
         number = live.first_request + turn
         if self.keys_requests and not headers:
             headers = {self.header: f"request-{number}"}
-        workload = self.workload
-        view = RequestView(
-            number, headers, prompt, count(prompt), max_tokens, workload.encoding, workload.chars_per_token
-        )
-        request = Request(view, output_tokens, output_source)
-        request.session = session.id
-        request.group = session.group
-        request.turn = turn
-        request.is_last = turn + 1 == len(session.turns)
-        request.submitted = self.env.now
-        request.done = done = Event(self.env)
-        self.open_requests[number] = request
+        view = RequestView(number, headers, prompt, count(prompt), max_tokens, self.encoding, self.chars_per_token)
+        request = Request(view, output_tokens, output_source, live.index, live.group, turn, turn + 1 == len(turns))
+        env = self.env
+        request.submitted = env._now
+        request.done = done = Event(env)
+        self.open_requests[number] = request, live
         self.router.route(request)
         done.callbacks.append(self._answered)
 
@@ -153,22 +144,22 @@ class Client:
         """Write the request down; send the next turn after its delay, or end the session."""
         request: Request = event._value
         request.done = None  # the event holds the request: without this the two would keep each other alive
-        del self.open_requests[request.view.id]
+        _, live = self.open_requests.pop(request.view.id)
         self._write(request)
-        live = self.live[request.session]
         is_finished = request.status == FINISHED
         if request.is_last or not is_finished:
             self._end_session(live, request.ended, is_finished=is_finished)
             return
-        live.turn += 1
-        delay = round(live.session.turns[live.turn].delay_s * self.ticks)
-        Instant(self.env, delay, SUBMIT + 1 + request.session, self._submit_next, live)
+        live.turn = turn = live.turn + 1
+        delay = round(live.turns[turn].delay_s * self.ticks)
+        env = self.env
+        Instant(env, env._now + delay, SUBMIT + 1 + live.index, self._submit_next, live)
 
     # -- log ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Write down what the end of the run left unfinished."""
-        for request in self.open_requests.values():
+        for request, _ in self.open_requests.values():
             self._write(request)
         for group in self.order[: self.arrived]:
             if self.left[group]:
@@ -176,11 +167,13 @@ class Client:
 
     def _write(self, r: Request) -> None:
         generated = r.output_tokens if r.status == FINISHED else 0
-        self.log.requests.extend((
+        table = self.log.requests
+        table.data += table.pack(
             r.view.id, r.session, r.group, r.turn, r.is_last, r.attempt, r.engine, r.submitted, r.arrived, r.scheduled,
             r.first_token, r.ended, r.prompt_tokens, r.cached_tokens, r.max_tokens, generated, r.prefill_tokens,
             r.recomputed_tokens, r.preemptions, r.status,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def _write_group(self, group: int, ended: int) -> None:
-        self.log.groups.extend((group, self.arrivals[group], ended, len(self.members[group]), self.finished[group]))
+        table = self.log.groups
+        table.data += table.pack(group, self.arrivals[group], ended, len(self.members[group]), self.finished[group])

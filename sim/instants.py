@@ -2,11 +2,11 @@
 
 At one tick: steps end and answers go out, then failures, submissions of clients, deliveries of routers, telemetry, and
 last the forming of batches, so that a batch sees all arrivals of its instant. Within one kind the order is by the id of
-what acts (engine, request, session), never by which was scheduled first, so jumping and stepping engines, which schedule
-differently, give the same run.
-"""
+what acts (engine, request, session), never by which was scheduled first, so jumping and stepping engines, which
+schedule differently, give the same run."""
 
 from collections.abc import Callable
+from heapq import heappush
 from typing import Any, Final
 
 import simpy
@@ -17,6 +17,7 @@ ANSWER: Final = 1 << 48
 SUBMIT: Final = 2 << 48
 DELIVER: Final = 3 << 48
 FORM: Final = 5 << 48
+
 
 class Clock(simpy.Environment):
     """SimPy's environment, in whole ticks."""
@@ -29,19 +30,19 @@ class Clock(simpy.Environment):
         return self._now
 
 
-
 class Instant(Event):
-    """Calls back after ``delay`` ticks, with itself and its ``value``; ``priority`` is a kind plus an id."""
+    """Calls back at tick ``at``, with itself and its ``value``; ``priority`` is a kind plus an id."""
 
     def __init__(
-        self, env: Clock, delay: int, priority: int, callback: Callable[[Event], None], value: Any = None
+        self, env: Clock, at: int, priority: int, callback: Callable[[Event], None], value: Any = None
     ) -> None:
-        # As SimPy's own Timeout does, everything is set here: one call for each thing that happens.
+        # As SimPy's own Timeout does, everything is set here, and what ``Environment.schedule`` would push is pushed:
+        # one call for each thing that happens.
         self.env = env
         self.callbacks = [callback]
         self._value = value
         self._ok = True
-        env.schedule(self, priority, delay)  # type: ignore[arg-type]
+        heappush(env._queue, (at, priority, next(env._eid), self))  # type: ignore[misc]
 
 
 def answer(env: Clock, event: Event, priority: int, value: Any) -> None:

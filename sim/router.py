@@ -1,8 +1,8 @@
 """The router: asks the policy, records the decision, sends the request on, and counts what is in flight.
 
-It is one process with one view of the fleet. ``in_flight`` of an engine rises when a request is sent to it and falls when
-its answer has ended, as the routers of sglang, smg and vLLM count. A policy that chooses no engine refuses the request
-(503): it fails at once. A decision takes ``overhead_s`` between choice and delivery.
+It is one process with one view of the fleet. ``in_flight`` of an engine rises when a request is sent to it and falls
+when its answer has ended, as the routers of sglang, smg and vLLM count. A policy that chooses no engine refuses the
+request (503): it fails at once. A decision takes ``overhead_s`` between choice and delivery.
 
 Left out: several routers, retries, health checks, telemetry (policies that read engine reports see none).
 """
@@ -60,28 +60,29 @@ class Router:
 
     def route(self, request: Request) -> None:
         """Choose an engine for a request and send it there."""
-        now: int = self.env.now
+        now = self.env._now
         log, view = self.log, request.view
         chosen, branch, matched = self.policy.choose(view, self.fleet, now * log.tick_s, self.pick)
         code = log.codes.get(branch)
         if code is None:
             code = log.branch_code(branch)
+        total, table = self.in_flight, log.decisions
         if chosen is None:
-            log.decisions.extend((view.id, request.attempt, now, -1, code, 0, self.in_flight, matched))
+            table.append((view.id, request.attempt, now, -1, code, 0, total, matched))
             request.status = FAILED
             request.ended = now
             answer(self.env, request.done, ANSWER + view.id, request)
             return
         request.engine = index = chosen.index
         in_flight = chosen.in_flight
-        log.decisions.extend((view.id, request.attempt, now, index, code, in_flight, self.in_flight, matched))
+        table.data += table.pack(view.id, request.attempt, now, index, code, in_flight, total, matched)
         chosen.in_flight = in_flight + 1
-        self.in_flight += 1
+        self.in_flight = total + 1
         if self.tells_dispatched:
             self.policy.dispatched(view, chosen)
         request.done.callbacks.append(self._answered)
         if self.overhead:
-            Instant(self.env, self.overhead, DELIVER + view.id, self._deliver, request)
+            Instant(self.env, now + self.overhead, DELIVER + view.id, self._deliver, request)
         else:
             self.engines[index].submit(request)
 

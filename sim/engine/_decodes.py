@@ -15,7 +15,20 @@ FAR = 1 << 60
 class Decodes:
     """The decoding sequences; ``steps`` counts the decode steps scheduled so far."""
 
-    __slots__ = ("block", "by_limit", "by_stop", "count", "next_limit", "next_stop", "offset", "over", "overlap", "phases", "steps", "version")
+    __slots__ = (
+        "block",
+        "by_limit",
+        "by_stop",
+        "count",
+        "next_limit",
+        "next_stop",
+        "offset",
+        "over",
+        "overlap",
+        "phases",
+        "steps",
+        "version",
+    )
 
     def __init__(self, block: int, *, overlap: bool) -> None:
         self.block = block

@@ -1,13 +1,12 @@
 """What the schedulers of vLLM and SGLang share: plans, their cost, and what follows when a step is done.
 
-A scheduler is asked at boundaries of steps. ``form`` decides the next step and accounts for it as scheduled; ``advance``
-accounts for further steps of the same plan; ``complete`` says which requests got their last token by a boundary. A plan
-also says for how many steps the same decision would be taken again if nobody arrived: that is the length of a jump. The
-scheduler knows no clock and no SimPy; times are arguments.
+A scheduler is asked at boundaries of steps. ``form`` decides the next step and accounts for it as scheduled;
+``advance`` accounts for further steps of the same plan; ``complete`` says which requests got their last token by a
+boundary. A plan also says for how many steps the same decision would be taken again if nobody arrived: that is the
+length of a jump. The scheduler knows no clock and no SimPy; times are arguments.
 
-Cost of a step: form D of the calibration fits, ``base[N] + pair*A + seq*n + ctx*C + chunk*K``, rounded once to ticks when
-the batch changes; step j of a run takes ``first + growth*(j-1)``.
-"""
+Cost of a step: form D of the calibration fits, ``base[N] + pair*A + seq*n + ctx*C + chunk*K``, rounded once to ticks
+when the batch changes; step j of a run takes ``first + growth*(j-1)``."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,9 +1,9 @@
 """The tree of cached content, on spans.
 
 A node holds a run of tokens of one source, ``start`` to ``end`` counted from the beginning of the prompt. Its children
-continue it: with the same source (after a split) or with another. KV comes in blocks of ``block`` tokens; the block that
-ends at depth d belongs to the node whose run holds depth d, so a node owns ``end // block - start // block`` of them, and
-a block that lies across a branch is owned once by each branch, as in hash-chained caches.
+continue it: with the same source (after a split) or with another. KV comes in blocks of ``block`` tokens; the block
+that ends at depth d belongs to the node whose run holds depth d, so a node owns ``end // block - start // block`` of
+them, and a block that lies across a branch is owned once by each branch, as in hash-chained caches.
 
 Nodes that nobody holds stand in one queue in the order in which they are given up; anonymous entries (blocks without
 content that can be found) stand in it too. Cost of a match or an insertion is O(nodes on the path), about three.

@@ -1,9 +1,9 @@
 """vLLM's automatic prefix cache: blocks found by content, one free queue in eviction order.
 
-A request holds ``ceil(tokens / block)`` blocks. Full blocks are found by the chain of their contents; a block whose last
-holder leaves goes to the tail of the free queue and keeps its content; allocation pops from the head and forgets what was
-there. A request gives its blocks back in reverse order, so its tail goes first and prefixes live longest. Never-used
-blocks, partial blocks and outputs that no prompt repeats stand in the same queue at their place.
+A request holds ``ceil(tokens / block)`` blocks. Full blocks are found by the chain of their contents; a block whose
+last holder leaves goes to the tail of the free queue and keeps its content; allocation pops from the head and forgets
+what was there. A request gives its blocks back in reverse order, so its tail goes first and prefixes live longest.
+Never-used blocks, partial blocks and outputs that no prompt repeats stand in the same queue at their place.
 
 Blocks that decodes take are popped lazily (``owed``) before anybody looks: a pop at the head and an append at the tail
 commute, so the queue is the one that a pop at each step would leave.

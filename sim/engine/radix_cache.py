@@ -5,8 +5,8 @@ its end, where a part that another request inserted first is freed as a duplicat
 tokens and gives up whole leaves, least recently accessed first, so more may go; a parent becomes a leaf when its last
 child goes. Every match and every insertion refreshes the access of the whole path.
 
-The queue holds unlocked nodes by access, a child before its parent, so its head is always the leaf to evict. Access of a
-locked node matters only once it is unlocked; it is carried by the request (``stamp``) and written then.
+The queue holds unlocked nodes by access, a child before its parent, so its head is always the leaf to evict. Access of
+a locked node matters only once it is unlocked; it is carried by the request (``stamp``) and written then.
 
 Source: sgl-project/sglang ``python/sglang/srt/mem_cache/radix_cache.py``.
 Left out: eviction rules other than LRU, host tiers, the separate tree for each LoRA.

@@ -27,7 +27,6 @@ class Request:
         view: RequestView,
         output_tokens: int,
         output_source: int,
-        *,
         session: int = 0,
         group: int = 0,
         turn: int = 0,

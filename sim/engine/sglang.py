@@ -1,11 +1,11 @@
 """SGLang's scheduler: a prefill batch whenever one can be formed, else one decode step of all running requests.
 
 A prefill batch takes the chunked prompt of before, then waiting requests in order, within three budgets: new tokens
-(``max_prefill_tokens``), chunk tokens (``chunked_prefill_tokens``: the last prompt is cut to what is left) and KV memory.
-Admission asks that new tokens and the client's limit (clipped) fit into free and evictable pages less a reserve for the
-running requests: the tokens they may still generate times ``new_token_ratio``, which falls with every decode step, jumps
-after a retraction and returns when idle. Before a decode step, if pages do not suffice for one more token each, requests
-with the fewest output tokens (longest prompt first among equals) are retracted to the end of the queue.
+(``max_prefill_tokens``), chunk tokens (``chunked_prefill_tokens``: the last prompt is cut to what is left) and KV
+memory. Admission asks that new tokens and the client's limit (clipped) fit into free and evictable pages less a reserve
+for the running requests: the tokens they may still generate times ``new_token_ratio``, which falls with every decode
+step, jumps after a retraction and returns when idle. Before a decode step, if pages do not suffice for one more token
+each, requests with the fewest output tokens (longest prompt first among equals) are retracted to the end of the queue.
 
 Source: sgl-project/sglang ``managers/schedule_policy.py``, ``schedule_batch.py``, ``environ.py``.
 Left out: mixed chunks, queue orders other than first come first served, priorities.

@@ -54,7 +54,7 @@ class Engine:
             answer(self.env, request.done, ANSWER + request.view.id, request)
         elif self.run is None:
             if self.next_event is None:
-                self.next_event = Instant(self.env, 0, FORM + self.index, self._form)
+                self.next_event = Instant(self.env, now, FORM + self.index, self._form)
         elif scheduler.is_open:
             if self.pending is None:
                 self._cut(now)
@@ -95,7 +95,7 @@ class Engine:
         assert run is not None
         self.next_step = step
         end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-        self.next_event = Instant(self.env, end - self.env._now, STEP_END + self.index, self._reach)
+        self.next_event = Instant(self.env, end, STEP_END + self.index, self._reach)
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
@@ -118,7 +118,7 @@ class Engine:
         if self.env.peek() > now:
             self._decide(now)
         else:
-            self.next_event = Instant(self.env, 0, FORM + self.index, self._form)
+            self.next_event = Instant(self.env, now, FORM + self.index, self._form)
 
     def _form(self, event: Event) -> None:
         self._decide(self.env._now)
@@ -160,10 +160,11 @@ class Engine:
         run = self.run
         if run is not None:
             steps, prefill, decodes = self.end_step, run.prefill, run.decodes
-            self.rows.extend((
+            rows = self.rows
+            rows.data += rows.pack(
                 self.index, self.anchor, start, BUSY, steps, prefill * steps, run.repeated, decodes, run.context,
                 run.pairs, len(run.chunks), prefill + decodes, run.waiting, run.kv_used, run.kv_cached,
-            ))  # fmt: skip
+            )  # fmt: skip
         self.run = plan
         self.next_event = None
         if plan is not None:
@@ -173,4 +174,3 @@ class Engine:
             self.next_step = step = end_step - self.lag
             if step or start > self.env._now:
                 self._schedule(step)
-

@@ -4,8 +4,8 @@ One step: every running request, oldest admission first, gets the tokens it lack
 the budget lasts; then waiting requests are admitted from the head of the queue while budget and places are left and
 nothing was preempted. Admission needs free blocks for the whole prompt beyond its cached part (or for its first chunk
 only); if the head cannot be admitted nobody behind it is tried. A running request that needs a block when none is free
-preempts the latest admitted one, possibly itself; the victim starts over at the head of the queue and finds what is left
-of its own blocks in the prefix cache.
+preempts the latest admitted one, possibly itself; the victim starts over at the head of the queue and finds what is
+left of its own blocks in the prefix cache.
 
 Source: vllm-project/vllm ``vllm/v1/core/sched/scheduler.py`` and ``kv_cache_manager.py``.
 Left out: priorities, speculative decoding, encoder budgets, connectors.

@@ -1,15 +1,15 @@
 """Four tables that one replication writes: requests, decisions, groups, engines.
 
-Each table is one flat buffer of 64-bit integers, extended by one tuple a row (``log.engines.extend((0, start, ...))``),
-so writing costs about as much as a list append and a log travels between processes as four blocks of bytes. Times are
-integer ticks of ``tick_s`` seconds, -1 means "never". Seconds, names and the account of every engine-second appear
-later, in ``sim.log.frames``. A log of a real run may be written in the same tables.
+Each table is one flat buffer of 64-bit integers, a row after the other (``log.engines.append((0, start, ...))``), so a
+log travels between processes as four blocks of bytes. Times are integer ticks of ``tick_s`` seconds, -1 means "never".
+Seconds, names and the account of every engine-second appear later, in ``sim.log.frames``. A log of a real run may be
+written in the same tables.
 
 Left out: what happens inside a step, and the scores of the engines that a decision passed over.
 """
 
-from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,47 @@ STATUS = ("finished", "failed", "rejected", "aborted", "unfinished")
 IDLE, BUSY = range(2)
 
 
+class Table:
+    """Rows of integers under named columns.
+
+    Who writes a row for each request says ``table.data += table.pack(...)``: packing a row into the bytes costs a third
+    of what extending an array costs, and half of what a call of ``append`` does.
+    """
+
+    __slots__ = ("columns", "data", "pack")
+
+    def __init__(self, columns: Sequence[str], data: bytes = b"") -> None:
+        self.columns = columns
+        self.data = bytearray(data)
+        """The rows, eight bytes a value in the order of this machine."""
+        self.pack = Struct(f"{len(columns)}q").pack
+        """The bytes of one row."""
+
+    def append(self, row: Iterable[int]) -> None:
+        """Write one row."""
+        self.data += self.pack(*row)
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self.data.clear()
+
+    def numpy(self) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+        """The columns, as views: drop them before the table is written to again."""
+        rows = np.frombuffer(self.data, dtype=np.int64).reshape(-1, len(self.columns))
+        return {name: rows[:, i] for i, name in enumerate(self.columns)}
+
+    def __len__(self) -> int:
+        return len(self.data) // (8 * len(self.columns))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Table) and self.columns == other.columns and self.data == other.data
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type["Table"], tuple[Sequence[str], bytearray]]:
+        return Table, (self.columns, self.data)
+
+
 class Log:
     """The tables of one replication, and what is needed to read them."""
 
@@ -105,10 +146,10 @@ class Log:
         """Within which a request counts as good; None: no limit."""
         self.prefill_ideal = 0
         """Prompt tokens that one unlimited cache shared by all engines would compute."""
-        self.requests = array("q")
-        self.decisions = array("q")
-        self.groups = array("q")
-        self.engines = array("q")
+        self.requests = Table(REQUESTS)
+        self.decisions = Table(DECISIONS)
+        self.groups = Table(GROUPS)
+        self.engines = Table(ENGINES)
 
     def branch_code(self, name: str) -> int:
         """The number that stands for a branch name in the decisions table."""
@@ -120,10 +161,9 @@ class Log:
 
     def numpy(self, table: str) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
         """Columns of one table, as views: drop them before the log is written to again."""
-        columns = TABLES[table]
-        rows = np.frombuffer(getattr(self, table), dtype=np.int64).reshape(-1, len(columns))
-        return {name: rows[:, i] for i, name in enumerate(columns)}
+        named: Table = getattr(self, table)
+        return named.numpy()
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{len(getattr(self, table)) // len(TABLES[table])} {table}" for table in TABLES)
+        sizes = ", ".join(f"{len(getattr(self, table))} {table}" for table in TABLES)
         return f"Log({len(self.engine_names)} engines: {sizes})"

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from sim.log.record import TABLES
 from sim.replication import replicate
 from tests.strategies import POLICIES, cell_of, world
@@ -37,7 +39,7 @@ def worlds():
 
 def digest(log):
     """All tables as text."""
-    return "\n".join(getattr(log, table).tobytes().hex() for table in TABLES)
+    return "\n".join(getattr(log, table).data.hex() for table in TABLES)
 
 
 def test_two_processes_with_different_hash_seeds():

@@ -65,10 +65,10 @@ def six_requests() -> Log:
     costs = Coefficients(t0=1.0, slopes=((0, 0.03),), host0=0.25, host1=0.125, seq=0.2, chunk=0.25)
     log = Log(["http://engine-0", "http://engine-1"], [costs, costs], tick_s=1.0)
     for left, right in zip(rows(REQUESTS), rows(TOKENS), strict=True):
-        log.requests.extend(left + right)
+        log.requests.append(left + right)
     for table, text in (("groups", GROUPS), ("decisions", DECISIONS), ("engines", ENGINES)):
         for row in rows(text):
-            getattr(log, table).extend(row)
+            getattr(log, table).append(row)
     log.branch_code("consistent_hash")
     log.branch_code("random_fallback")
     log.deadline_s = 9.0

@@ -38,10 +38,10 @@ def test_no_residual() -> None:
 def test_busy_shares_by_hand() -> None:
     """Host is host0 + host1 (n + K), decode the step without its chunk, prefill the rest, divided by tokens."""
     log = six_requests()
-    del log.engines[:]
+    log.engines.clear()
     # base(50 + 2) = 0.25 + 1 + 1.56; seq 2 * 0.2; one chunk 0.25: a cost of 3.46. Of it host 0.25 + 0.125 * 3 = 0.625,
     # decode alone 1 + 0.06 + 2 * (0.2 - 0.125) = 1.21, prefill what remains, 1.625.
-    log.engines.extend((0, 0, 3_460_000, 1, 1, 50, 20, 2, 100, 0, 1, 52, 0, 0, 0))
+    log.engines.append((0, 0, 3_460_000, 1, 1, 50, 20, 2, 100, 0, 1, 52, 0, 0, 0))
     row = {name: int(column[0]) for name, column in account(log).items()}
     assert (row["host"], row["decode"]) == (625_000, 1_210_000)
     assert (row["prefill"], row["reprefill"]) == (975_000, 650_000)
@@ -50,7 +50,7 @@ def test_busy_shares_by_hand() -> None:
 def test_queue_elsewhere_wins_over_the_tail() -> None:
     """An engine whose work is done while another still has a queue idles with a queue."""
     log = six_requests()
-    log.engines.extend((1, 18, 22, 1, 1, 0, 0, 1, 10, 0, 0, 1, 3, 0, 0))
+    log.engines.append((1, 18, 22, 1, 1, 0, 0, 1, 10, 0, 0, 1, 3, 0, 0))
     columns = account(log)
     tail = (columns["engine"] == 0) & (columns["start"] == 20)
     assert (int(columns["idle_queue"][tail][0]), int(columns["idle_tail"][tail][0])) == (2, 3)
@@ -67,7 +67,7 @@ def test_own_queue_is_not_elsewhere() -> None:
 def test_steps_that_overlap_break_a_law() -> None:
     """One engine computes one step at a time."""
     log = six_requests()
-    log.engines.extend((0, 3, 5, 1, 1, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0))
+    log.engines.append((0, 3, 5, 1, 1, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0))
     with pytest.raises(LawError, match="engine 0 starts a step"):
         account(log)
 
@@ -80,9 +80,9 @@ def test_idle_against_a_walk_over_every_tick(data: st.DataObject) -> None:
     waits: list[list[bool]] = [[False] * 40 for _ in range(engines)]
     for engine in range(engines):
         for start, end, waiting in data.draw(runs()):
-            log.engines.extend((engine, start, end, 0, 0, 0, 0, 0, 0, 0, 0, 0, waiting, 0, 0))
+            log.engines.append((engine, start, end, 0, 0, 0, 0, 0, 0, 0, 0, 0, waiting, 0, 0))
             waits[engine][start:end] = [waiting or was for was in waits[engine][start:end]]
-    log.requests.extend((0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 39, 1, 0, 1, 1, 1, 0, 0, 0))
+    log.requests.append((0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 39, 1, 0, 1, 1, 1, 0, 0, 0))
     columns = account(log)
     for engine in range(engines):
         mine = columns["engine"] == engine
