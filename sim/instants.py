@@ -3,7 +3,8 @@
 At one tick: steps end and answers go out, then failures, submissions of clients, deliveries of routers, telemetry, and
 last the forming of batches, so that a batch sees all arrivals of its instant. Within one kind the order is by the id of
 what acts (engine, request, session), never by which was scheduled first, so jumping and stepping engines, which
-schedule differently, give the same run."""
+schedule differently, give the same run.
+"""
 
 from collections.abc import Callable
 from heapq import heappush

@@ -6,7 +6,8 @@ boundary. A plan also says for how many steps the same decision would be taken a
 length of a jump. The scheduler knows no clock and no SimPy; times are arguments.
 
 Cost of a step: form D of the calibration fits, ``base[N] + pair*A + seq*n + ctx*C + chunk*K``, rounded once to ticks
-when the batch changes; step j of a run takes ``first + growth*(j-1)``."""
+when the batch changes; step j of a run takes ``first + growth*(j-1)``.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
