@@ -163,3 +163,11 @@ def test_versions_agree() -> None:
     code = "import sim; print(sim.__version__)"
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == version
+
+
+@pytest.mark.slow
+def test_the_table_of_the_readme_is_what_comes_out(tmp_path: Path) -> None:
+    """The README shows the table that its first command prints."""
+    [shown] = blocks("README.md", "text")
+    printed = windtunnel("run", "slime_group_affinity", "--out", str(tmp_path), cwd=tmp_path).stdout
+    assert [line.rstrip() for line in printed.splitlines()][: len(shown.splitlines())] == shown.splitlines()
