@@ -152,18 +152,40 @@ class ContentTree(Generic[T]):
             if size > most:
                 self._shrink(tenant, most)
 
+    def evict_all(self, most: float) -> None:
+        """Drop leaves, lowest number first, whoever has them, until the tenants have ``most`` tokens together."""
+        total = sum(self.sizes.values())
+        if total <= most:
+            return
+        found = [(leaf[0], tenant, leaf[2]) for tenant in self.sizes for leaf in self._leaves(tenant)]
+        # Of equal numbers (0) the one found first goes first: tenants have no order.
+        leaves = [(number, serial, tenant, node) for serial, (number, tenant, node) in enumerate(found) if node.parent]
+        heapify(leaves)
+        serial = len(found)
+        while leaves and total > most:
+            _, _, tenant, node = heappop(leaves)
+            parent = self._drop(node, tenant)
+            total -= node.size
+            if parent.parent is not None and parent.is_leaf_of(tenant):
+                heappush(leaves, (parent.tenants[tenant], serial, tenant, parent))
+                serial += 1
+
+    def _drop(self, node: Node[T], tenant: T) -> Node[T]:
+        """Take a leaf from a tenant; returns the node above."""
+        parent = node.parent
+        assert parent is not None, "the root is no leaf to drop"
+        del node.tenants[tenant]
+        self.sizes[tenant] -= node.size
+        if not node.tenants:
+            self._detach(node, parent)
+        return parent
+
     def _shrink(self, tenant: T, most: float) -> None:
         leaves = self._leaves(tenant)
         heapify(leaves)
         serial = len(leaves)
         while leaves and self.sizes[tenant] > most:
-            node = heappop(leaves)[2]
-            del node.tenants[tenant]
-            self.sizes[tenant] -= node.size
-            parent = node.parent
-            assert parent is not None, "a tenant with tokens has a leaf below the root"
-            if not node.tenants:
-                self._detach(node, parent)
+            parent = self._drop(heappop(leaves)[2], tenant)
             if parent.is_leaf_of(tenant):
                 heappush(leaves, (parent.tenants[tenant], serial, parent))
                 serial += 1

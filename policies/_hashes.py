@@ -14,6 +14,8 @@ from functools import lru_cache
 from blake3 import blake3
 from xxhash import xxh3_64_intdigest
 
+from policies._content import Content
+
 _MASK = (1 << 64) - 1
 _MURMUR_MULTIPLIER = 0xC6A4A7935BD1E995
 _MURMUR_SHIFT = 47
@@ -86,3 +88,12 @@ def furc(key: bytes, size: int) -> int:
         if number < size:
             return number
     return 0  # pragma: no cover - at most one key in 2^32 gets here
+
+
+@lru_cache(_KEPT)
+def content_u64(content: Content) -> int:
+    """XXH3-64 of a content's spans, in place of the hash of its tokens or characters, whose values are not known.
+
+    Equal contents have equal hashes; which place they get is arbitrary, as it is for a product's real prompts.
+    """
+    return xxh3_64_intdigest(b"".join(struct.pack("<qq", source, length) for source, length in content))

@@ -11,10 +11,13 @@ class Passes:
     def __init__(self, interval_s: float) -> None:
         self._interval = interval_s
         self._next = interval_s or float("inf")
+        self.last = 0.0
+        """Time of the last pass that was due."""
 
     def are_due(self, now: float) -> bool:
         """Whether a pass was due since the last one; counts it as done."""
         if now < self._next:
             return False
-        self._next = (now // self._interval + 1) * self._interval
+        self.last = now // self._interval * self._interval
+        self._next = self.last + self._interval
         return True

@@ -36,6 +36,8 @@ class RequestView:
     """How the prompt travels: a text, chat messages, or token ids."""
     chars_per_token: float = 4.0
     """Characters that one token takes in the routing text."""
+    rid: str | None = None
+    """The request id that the client put into the body; few do."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,10 @@ class Report:
     """Share of the KV pool in use, 0..1."""
     tokens: int
     """Tokens held by running and waiting requests."""
+    queued_tokens: int | None = None
+    """Prompt tokens of waiting requests that are not cached; None: the engine does not say."""
+    tokens_per_s: float | None = None
+    """Rate of generation; None: the engine does not say."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +69,8 @@ class EngineView:
     """Requests this router dispatched and has not seen end."""
     is_available: bool = True
     report: Report | None = None
+    cached_tokens: Callable[[Content], int] | None = None
+    """Tokens of a prompt that the engine's cache holds, as its KV events tell; None: there are no such events."""
 
 
 @dataclass(slots=True)
@@ -84,10 +92,13 @@ class Policy:
     """Headers read as routing key, first one preferred; empty: the policy reads no key."""
     reads_content: ClassVar[bool] = False
     fallback: ClassVar[str | None] = None
-    """Kind of the policy whose decisions a content reader makes when no two prompts share anything."""
+    """Kind of the policy whose decisions a content reader makes when no two prompts share anything; None where no other
+    policy decides so: prompts are hashed, or their size has a part in it."""
     arbitrary_order: ClassVar[bool] = False
     """True where the product iterates engines in an arbitrary order, drawn anew at each start."""
     min_engines: ClassVar[int] = 1
+    may_refuse: ClassVar[bool] = False
+    """True where the product refuses some requests though an engine is available."""
 
     def refuse_negative(self, *names: str) -> None:
         """Refuse parameters below zero, for a policy's own construction."""

@@ -219,7 +219,7 @@ def _request(serial: int, record: Mapping[str, Any], vector: Vector, spans: Span
         encoding = "input_ids"
     content: Content = spans.encode(_symbols(record, vector["router"], encoding))
     headers = {name.lower(): value for name, value in record["headers"].items()}
-    return RequestView(serial, headers, content, count(content), None, encoding, 1.0)
+    return RequestView(serial, headers, content, count(content), None, encoding, 1.0, body.get("rid"))
 
 
 def _symbols(record: Mapping[str, Any], router: str, encoding: str) -> Sequence[Any]:

@@ -28,6 +28,7 @@ class ConsistentHashing(Policy):
     """
 
     key_headers = ("x-smg-routing-key",)
+    may_refuse = True
     arbitrary_order = True
 
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:

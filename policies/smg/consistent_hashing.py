@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from policies._hash_ring import HashRing
 from policies._hashes import blake3_u64
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies.smg._headers import fits
 
 _POINTS = 150
-_LONGEST_KEY = 128
 
 
 @dataclass
@@ -31,6 +31,7 @@ class ConsistentHashing(Policy):
     """
 
     key_headers = ("x-smg-routing-key",)
+    may_refuse = True
     arbitrary_order = True
 
     def __post_init__(self) -> None:
@@ -57,21 +58,16 @@ class ConsistentHashing(Policy):
         if target:
             return _target(target, fleet)
         key = headers.get("x-smg-routing-key")
-        if key and _fits(key):
+        if key and fits(key):
             return self._ring.find(key), "routing_key_hit", 0
         key = headers.get("x-forwarded-for") or headers.get("cookie")
-        if key and _fits(key):
+        if key and fits(key):
             return self._ring.find(key), "implicit_key_hit", 0
         return pick(fleet.available), "random_fallback", 0
 
 
 def _label(url: str, point: int) -> str:
     return f"{url}#{point}"
-
-
-def _fits(key: str) -> bool:
-    """Whether a key is short enough to be one; its length in bytes counts."""
-    return len(key) <= _LONGEST_KEY // 4 or len(key.encode()) <= _LONGEST_KEY
 
 
 def _target(text: str, fleet: FleetView) -> Choice:
