@@ -22,12 +22,12 @@ from sim import metrics
 from sim.errors import ScenarioError
 from sim.log import frames, store
 from sim.log.frames import Tables
-from sim.replication import replicate
 from sim.report.placements import Placed, place
 from sim.report.result import Arm, Result, assemble
 from sim.report.warn import digest, warnings_of
 from sim.scenario import RESULTS_VERSION, Cell, Scenario, check
 from sim.scenario._rules import reads_key
+from sim.worker import ignore_interrupts, simulate
 
 Progress = Callable[[int, int], None]
 """Told how many replications are done, and of how many."""
@@ -76,11 +76,6 @@ def run(
     return assemble(scenario.name, scenario.baseline, scenario.metrics, found, list(warnings))
 
 
-def simulate(cell: Cell, pairs: Sequence[int]) -> Tables:
-    """The tables of some replications of one cell: what a worker does."""
-    return frames.read_logs([replicate(cell, pair) for pair in pairs], pairs)
-
-
 @contextmanager
 def _results(tasks: list[tuple[Cell, range]], jobs: int) -> Iterator[Iterator[Tables]]:
     """Tables of the tasks, in their order, from this process or from workers that never outlive the block."""
@@ -89,7 +84,7 @@ def _results(tasks: list[tuple[Cell, range]], jobs: int) -> Iterator[Iterator[Ta
         return
     context = multiprocessing.get_context("spawn")
     before = set(multiprocessing.active_children())
-    executor = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=_ignore_interrupts)
+    executor = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=ignore_interrupts)
     try:
         with _interrupts_ignored():  # inherited by the workers, which else could be interrupted while they start
             futures = [executor.submit(simulate, cell, chunk) for cell, chunk in tasks]
@@ -109,10 +104,6 @@ def _in_order(futures: list["Future[Tables]"]) -> Iterator[Tables]:
             yield futures.pop().result()
         except BrokenProcessPool:
             raise ScenarioError("a worker process died, probably for want of memory: try fewer jobs") from None
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

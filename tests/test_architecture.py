@@ -33,6 +33,7 @@ FLOORS = {
     "sim.report": 3,
     "sim.scenario": 4,
     "sim.replication": 4,
+    "sim.worker": 5,
     "sim.sweep": 5,
     "sim.conform": 5,
     "sim.cli": 6,
@@ -42,6 +43,7 @@ SIDEWAYS = {
     ("sim.log", "sim.cost"),  # busy time is divided by the cost model's own terms
     ("sim.client", "sim.router"),  # a client hands its requests to a router
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
+    ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers
 }
 """Imports within one floor that are meant, each with its reason."""
 
@@ -174,6 +176,7 @@ def test_dependencies_are_those_that_are_imported() -> None:
         ("import sim", {"numpy", "polars", "altair", "scipy", "simpy", "pydantic", "ruamel"}),
         ("import sim.cli", {"numpy", "polars", "altair", "scipy", "simpy", "pydantic", "ruamel"}),
         ("import sim.replication", {"polars", "altair", "scipy"}),
+        ("import sim.worker", {"altair", "scipy"}),
     ],
 )
 def test_slow_imports_are_lazy(statement: str, heavy: set[str]) -> None:

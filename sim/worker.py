@@ -1,0 +1,21 @@
+"""What a worker process of a sweep runs: replications, made into tables.
+
+Apart from ``sim.sweep`` so that a worker that starts loads neither statistics nor reports.
+"""
+
+import signal
+from collections.abc import Sequence
+
+from sim.log.frames import Tables, read_logs
+from sim.replication import replicate
+from sim.scenario import Cell
+
+
+def simulate(cell: Cell, pairs: Sequence[int]) -> Tables:
+    """The tables of some replications of one cell."""
+    return read_logs([replicate(cell, pair) for pair in pairs], pairs)
+
+
+def ignore_interrupts() -> None:
+    """Leave Ctrl-C to the parent, which stops its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
