@@ -125,6 +125,74 @@ def policies(kind: str | None) -> None:
     click.echo(listing() if kind is None else describe(kind))
 
 
+@windtunnel.command(short_help="Fit a cost profile to measured steps, or check a measured run.")
+@click.argument("measurements", required=False, type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="The profile to write.  [default: profile.yaml]")
+@click.option(
+    "--check", "run_name", metavar="RUN", help="Hold a simulated run against the measured one that it replays."
+)
+@click.option("--device", help="Fit the rows of this device.")
+@click.option("--model", help="Fit the rows of this model.")
+@click.option("--tp", type=click.IntRange(min=1), help="Fit the rows of this tensor-parallel size.")
+@click.option("--fix", "fixed", multiple=True, metavar="TERM=VALUE", help="Do not fit this term. Repeatable.")
+@click.option("--host0-ms", type=click.FloatRange(min=0), help="Host time of a step that the measurements leave out.")
+@click.option("--host1-ms", type=click.FloatRange(min=0), help="The same of each sequence of a step.")
+@click.option("--slowdown", type=click.FloatRange(min=0, min_open=True), help="Steady rate over the measured one.")
+@click.option("--source", default="", help="Where the measurements come from, for the profile.")
+@click.option(
+    "--resamples", type=click.IntRange(0, 1000), default=40, show_default=True, help="Bootstrap fits to keep."
+)
+@_overrides
+def calibrate(
+    measurements: Path | None,
+    out: Path | None,
+    run_name: str | None,
+    device: str | None,
+    model: str | None,
+    tp: int | None,
+    fixed: tuple[str, ...],
+    host0_ms: float | None,
+    host1_ms: float | None,
+    slowdown: float | None,
+    source: str,
+    resamples: int,
+    overrides: tuple[str, ...],
+) -> None:
+    """Fit a cost profile to the steps of MEASUREMENTS, a CSV file, and write it with a plot of its residuals.
+
+    One row a step, columns device, model, tp, prefill_tokens (new tokens of all chunks), pairs (sum over chunks of
+    q*p + q*(q+1)/2, q new tokens on p before them), decodes (sequences), context (sum of their contexts), chunks, ms.
+    A term that the steps cannot tell from others is refused.
+
+    With --check RUN, a scenario or a folder that holds one: replay its measured run (workload serving_run) and print
+    the errors of makespan, TTFT, TPOT and end to end time.
+    """
+    from sim.cli import _calibrate
+
+    if (measurements is None) == (run_name is None):
+        raise click.UsageError("Give MEASUREMENTS to fit, or --check RUN.")
+    if run_name is not None:
+        _calibrate.check_run(run_name, overrides)
+        return
+    assert measurements is not None
+    figures = {"host0_ms": host0_ms, "host1_ms": host1_ms, "slowdown": slowdown}
+    given = {name: value for name, value in figures.items() if value is not None}
+    choice = _calibrate.Choice(device, model, tp, fixed, source, resamples, given)
+    _calibrate.fit_profile(measurements, out or Path("profile.yaml"), choice)
+
+
+@windtunnel.command(short_help="List the cost profiles, or show one.")
+@click.argument("name", required=False)
+def profiles(name: str | None) -> None:
+    """List the cost profiles with their errors and what they are valid for, or show the one called NAME.
+
+    NAME may be a profile file of your own.
+    """
+    from sim.cli import _profiles
+
+    click.echo(_profiles.listing() if name is None else _profiles.describe(name))
+
+
 @windtunnel.command(short_help="Print a shell's completion script.")
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 def completion(shell: str | None) -> None:

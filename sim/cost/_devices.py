@@ -3,7 +3,7 @@
 Memory is what a framework can use, not the name on the box. 79.2 GiB of an 80 GB card is what the block counts reported
 by vLLM 0.15 on H100 fit (tests hold it); 39.4 GiB of a 40 GB card likewise. GB200: 184 GB a GPU in the report of the
 NeMo Gym replay campaign; read as decimal (171.4 GiB), because then 112 GiB of weights and 1.4 GiB of other memory leave
-the 10.7 M tokens that its KV gauge showed.
+the 10.7 M tokens that its KV gauge showed. RTX 4090 and RTX PRO 6000: what CUDA reports of 24 and 96 GB.
 
 ``slowdown`` multiplies the token cost above 256 tokens and the attention of prefill: kernels timed in bursts run at
 clocks that a loaded GPU does not hold. A100 1.25 (measured serving runs ask for 1.0 to 1.45), H100 1.0. Host time:
@@ -34,4 +34,6 @@ DEVICES: Final = {
     "a100-40gb": Device(39.4, 1.25, _A100_HOST, _A100_HOST),
     "h100-80gb": Device(79.2),
     "gb200": Device(171.4),
+    "rtx4090-24gb": Device(23.5),
+    "rtxpro6000-96gb": Device(94.9),
 }

@@ -10,6 +10,8 @@ the ``coefficients`` part inline in a scenario. Times are milliseconds of one st
 
 ``status`` says where they come from: ``measured`` on the device, or ``estimated``; reports show which. A profile may
 give ``slowdown``, ``host0_ms`` and ``host1_ms`` where the device's defaults do not fit it (``sim/cost/_devices.py``).
+``region`` is what was measured, least and most of each quantity; ``resamples`` are fits to resampled measurements, rows
+of t0, the slopes by knot, then pair, seq, ctx and chunk (``_uncertain.py``). ``windtunnel calibrate`` writes both.
 """
 
 import math
@@ -26,7 +28,7 @@ FOLDER: Final = Path(__file__).parent / "profiles"
 STATUSES: Final = ("measured", "estimated")
 TIMES: Final = ("t0_ms", "prefill_pair_ms", "decode_seq_ms", "decode_ctx_ms", "prefill_chunk_ms")
 _FIGURES: Final = ("weight_gib_per_gpu", "kv_bytes_per_token_per_gpu", "device_gib")
-_OPTIONAL: Final = ("slowdown", "host0_ms", "host1_ms", "error_percent", "licence", *_FIGURES)
+_OPTIONAL: Final = ("slowdown", "host0_ms", "host1_ms", "error_percent", "region", "resamples", "licence", *_FIGURES)
 _REQUIRED: Final = ("device", "model", "tp", "status", "source", "coefficients")
 
 
@@ -45,6 +47,10 @@ class Profile:
     licence: str | None = None
     error_percent: Mapping[str, tuple[float, float]] | None = None
     """Mean and 90th percentile of the error of the fit, by phase."""
+    region: Mapping[str, tuple[float, float]] | None = None
+    """Least and most of what was measured, by quantity: tokens and chunks of a step, decodes, their mean context."""
+    resamples: tuple[tuple[float, ...], ...] = ()
+    """Coefficients of fits to resampled measurements, one row each."""
     weight_gib_per_gpu: float | None = None
     kv_bytes_per_token_per_gpu: float | None = None
     device_gib: float | None = None
@@ -80,16 +86,22 @@ def find(*, device: str, model: str, tp: int) -> Profile | None:
     return load(path) if path.stem in names() else None
 
 
-@lru_cache(maxsize=64)
-def _load(path: Path, _modified_ns: int) -> Profile:
+def read_yaml(path: Path) -> Any:
+    """What a file holds; its mappings know their lines."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        data = YAML(typ="rt").load(path.read_text(encoding="utf-8"))
+        return YAML(typ="rt").load(path.read_text(encoding="utf-8"))
     except (YAMLError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
-    return _profile(data, path)
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path, _modified_ns: int) -> Profile:
+    return _profile(read_yaml(path), path)
 
 
 def load(path: Path) -> Profile:
@@ -133,20 +145,32 @@ def _profile(data: object, path: Path) -> Profile:
         status=str(status),
         source=str(data["source"]).strip(),
         licence=str(data["licence"]).strip() if "licence" in data else None,
-        error_percent=_errors(data, where),
+        error_percent=_ranges(data, "error_percent", "{kind of batch: [mean, 90th percentile]}", where),
+        region=_ranges(data, "region", "{quantity: [least, most]}", where),
+        resamples=_resamples(data, len(inner["token_ms"]) + len(TIMES), where),
         **{key: _number(data, key, where) for key in numbers if key in data},
     )
 
 
-def _errors(data: Mapping[str, Any], where: str) -> dict[str, tuple[float, float]] | None:
-    table = data.get("error_percent")
+def _ranges(data: Mapping[str, Any], key: str, shape: str, where: str) -> dict[str, tuple[float, float]] | None:
+    """A mapping of pairs of numbers, if it is there."""
+    table = data.get(key)
     if table is None:
         return None
-    at = _at(data, "error_percent", where)
+    at = _at(data, key, where)
     if not isinstance(table, Mapping) or any(not isinstance(v, list) or len(v) != 2 for v in table.values()):
-        raise ScenarioError(f"{at}: error_percent is a mapping {{kind of batch: [mean, 90th percentile]}}")
+        raise ScenarioError(f"{at}: {key} is a mapping {shape}")
     pairs = {str(kind): {0: value[0], 1: value[1]} for kind, value in table.items()}
     return {kind: (_number(pair, 0, at), _number(pair, 1, at)) for kind, pair in pairs.items()}
+
+
+def _resamples(data: Mapping[str, Any], width: int, where: str) -> tuple[tuple[float, ...], ...]:
+    """Rows of as many numbers as there are coefficients."""
+    rows = data.get("resamples", [])
+    at = _at(data, "resamples", where)
+    if not isinstance(rows, list) or any(not isinstance(row, list) or len(row) != width for row in rows):
+        raise ScenarioError(f"{at}: resamples is a list of rows of {width} numbers, one for each coefficient")
+    return tuple(tuple(_number(dict(enumerate(row)), index, at) for index in range(width)) for row in rows)
 
 
 def _times(data: Mapping[str, Any], where: str) -> dict[str, float]:

@@ -12,16 +12,14 @@ they have defaults by device. A comparison of policies should be repeated at slo
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from sim.cost import _profiles
 from sim.cost._coefficients import Coefficients
-from sim.cost._devices import DEVICES, Device
+from sim.cost._compile import Knobs, coefficients
 from sim.cost._profiles import Profile
-from sim.errors import ScenarioError
-
-_SUSTAINED_FROM: Final = 256
-"""Total tokens above which a step is long enough for clock and power limits to show."""
+from sim.cost._uncertain import Uncertainty, draw
+from sim.rng import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,8 @@ class FormD:
     """Host time of every step. Absent: 1.5 ms; 1.0 ms on H100 with asynchronous scheduling."""
     host1_ms: float | None = None
     """Host time of each sequence of a step. Absent: 0; 0.04 ms on H100 with synchronous scheduling."""
+    uncertainty: Uncertainty = "none"
+    """What each replication draws its coefficients from: the profile's ``stated`` error or its ``bootstrap``."""
 
     def __post_init__(self) -> None:
         """Refuse two sources of one number, and numbers that cannot be."""
@@ -63,55 +63,31 @@ class FormD:
             return []
         return [_profiles.locate(self.profile, device=device, model=model, tp=tp, base=base)]
 
-    def compile(self, tick_s: float, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> Coefficients:
-        """Coefficients in ticks of ``tick_s`` seconds."""
+    def compile(
+        self,
+        tick_s: float,
+        *,
+        device: str,
+        model: str,
+        tp: int,
+        overlap: bool,
+        base: Path,
+        streams: Streams | None = None,
+    ) -> Coefficients:
+        """Coefficients in ticks of ``tick_s`` seconds; ``streams`` are those of a replication that draws its own."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
-        slowdown, host0, host1 = self._knobs(profile, device, overlap)
-        ticks = 1e-3 / tick_s
-        return Coefficients(
-            t0=profile.times["t0_ms"] * ticks,
-            slopes=tuple((at, ms * ticks) for at, ms in _slowed(profile.token_ms, slowdown)),
-            pair=profile.times["prefill_pair_ms"] * slowdown * ticks,
-            seq=(profile.times["decode_seq_ms"] + host1) * ticks,
-            ctx=profile.times["decode_ctx_ms"] * ticks,
-            chunk=(profile.times["prefill_chunk_ms"] + host1) * ticks,
-            host0=host0 * ticks,
-            host1=host1 * ticks,
-        )
+        knobs = self._knobs.resolve(profile, device, overlap)
+        return coefficients(draw(profile, self.uncertainty, streams), knobs, tick_s)
 
     def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
         """Profile, its status, and the knobs as they resolve: what a reader must know of the cost in use."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
-        slowdown, host0, host1 = self._knobs(profile, device, overlap)
-        return f"{profile.name} ({profile.status}), slowdown {slowdown:g}, host0_ms {host0:g}, host1_ms {host1:g}"
-
-    def _knobs(self, profile: Profile, device: str, overlap: bool) -> tuple[float, float, float]:
-        """Slowdown, host0 and host1: what the scenario says, else the profile, else the device's default."""
-        known = _device(device, self, profile)
-        host0, host1 = known.host_overlap_ms if overlap else known.host_ms
+        slowdown, host0, host1 = self._knobs.resolve(profile, device, overlap)
+        drawn = "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
         return (
-            _first(self.slowdown, profile.slowdown, known.slowdown),
-            _first(self.host0_ms, profile.host0_ms, host0),
-            _first(self.host1_ms, profile.host1_ms, host1),
+            f"{profile.name} ({profile.status}), slowdown {slowdown:g}, host0_ms {host0:g}, host1_ms {host1:g}{drawn}"
         )
 
-
-def _device(name: str, spec: FormD, profile: Profile) -> Device:
-    if name in DEVICES:
-        return DEVICES[name]
-    for knob in ("slowdown", "host0_ms", "host1_ms"):
-        if getattr(spec, knob) is None and getattr(profile, knob) is None:
-            raise ScenarioError(f"device {name!r} is not one of {', '.join(DEVICES)}: give cost.{knob}")
-    return Device(memory_gib=profile.device_gib or 0.0)
-
-
-def _first(*values: float | None) -> float:
-    return next(value for value in values if value is not None)
-
-
-def _slowed(token_ms: tuple[tuple[int, float], ...], slowdown: float) -> list[tuple[int, float]]:
-    """Multiply the slopes from 256 tokens on; a piece that spans 256 is cut there."""
-    knots = dict(token_ms)
-    if _SUSTAINED_FROM not in knots:
-        knots[_SUSTAINED_FROM] = next(ms for at, ms in reversed(token_ms) if at < _SUSTAINED_FROM)
-    return [(at, ms * slowdown if at >= _SUSTAINED_FROM else ms) for at, ms in sorted(knots.items())]
+    @property
+    def _knobs(self) -> Knobs:
+        return Knobs(self.slowdown, self.host0_ms, self.host1_ms)

@@ -108,7 +108,7 @@ def test_more_tokens_never_cost_less(profile: _profiles.Profile) -> None:
 
 def test_every_profile_is_found_by_what_it_describes() -> None:
     """23 model and TP pairs on each of two devices, named by device, model and TP."""
-    measured = [p for p in shipped() if p.status == "measured"]
+    measured = [p for p in shipped() if p.device in ("a100-80gb", "h100-80gb")]
     assert {d: sum(p.device == d for p in measured) for d in ("a100-80gb", "h100-80gb")} == {
         "a100-80gb": 23,
         "h100-80gb": 23,
@@ -124,11 +124,14 @@ def test_every_profile_is_found_by_what_it_describes() -> None:
 
 DENSE = [p for p in shipped() if p.status == "measured" and not any(m in p.model for m in ("a3b", "a22b", "mixtral"))]
 
+PEAKS = {"a100-80gb": (2.039e12, 312e12), "h100-80gb": (3.35e12, 989e12), "rtxpro6000-96gb": (1.792e12, 504e12)}
+"""Bytes and bf16 operations a second."""
+
 
 @pytest.mark.parametrize("profile", DENSE, ids=lambda p: p.name)
 def test_dense_models_keep_to_physics(profile: _profiles.Profile) -> None:
     """No decode step beats reading the weights once, no prefill peak arithmetic; on one GPU both come within twice."""
-    bandwidth, peak = {"a100-80gb": (2.039e12, 312e12), "h100-80gb": (3.35e12, 989e12)}[profile.device]
+    bandwidth, peak = PEAKS[profile.device]
     gpu = FormD(host0_ms=0, host1_ms=0, slowdown=1)
     cost = compiled(gpu, profile.device, profile.model, profile.tp)
     assert profile.weight_gib_per_gpu is not None
