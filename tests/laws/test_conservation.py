@@ -71,7 +71,8 @@ class Recount:
         assert cache.free >= 0
         if isinstance(self.scheduler, VllmScheduler):
             assert cache.free + held + loose == cache.capacity
-            assert cache.free + cache.owed == queued
+            assert cache.free + cache.owed == queued + cache.unused
+            assert cache.unused >= 0
             assert cache.cached == idle
         else:
             assert cache.evictable == idle == queued

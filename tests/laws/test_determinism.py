@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from sim.log.record import TABLES
 from sim.replication import replicate
 from tests.strategies import POLICIES, cell_of, world

@@ -1,4 +1,4 @@
-"""The two prefix caches written plainly: block by block and token by token, without spans, queues of runs or laziness."""
+"""The two prefix caches written plainly, block by block and token by token: no spans, no queue of runs, no laziness."""
 
 from collections import deque
 from itertools import groupby

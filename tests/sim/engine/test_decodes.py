@@ -33,7 +33,7 @@ def tokens(decodes, each):
 @quick
 @given(st.sampled_from([1, 4, 16]), st.booleans(), sequences, st.integers(0, 100))
 def test_blocks_that_steps_need(block, overlap, drawn, steps):
-    """``need(k)`` is the sum over sequences of blocks after k more tokens less blocks now; ``affordable`` inverts it."""
+    """``need(k)`` is the sum over sequences of blocks after k tokens more less blocks now; ``affordable`` inverts."""
     decodes, live = joined(block, overlap, drawn)
 
     def need(more):

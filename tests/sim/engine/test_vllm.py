@@ -72,7 +72,7 @@ def test_the_watermark_counts_beside_others_only(bench):
 
 
 def test_the_latest_admitted_is_preempted_and_finds_its_own_blocks(bench):
-    """Two grow to 4 blocks each of 8; the older one's fifth takes the younger one's last, which resumes when it ends."""
+    """Two grow to 4 blocks each of 8; the older one's fifth takes one of the younger, which resumes when it ends."""
     # Prompts of 48 (3 blocks); the k-th decode step, at 10 k ms, fills slot 48 + k. At step 17 both need a fifth block.
     # 1 is preempted with 64 tokens in 4 blocks and 17 generated; 0 pops its last block from the head of the queue.
     # 0 ends with 20 tokens at 200. 1 has 65 tokens to compute, finds 3 blocks = 48: 17 computed, 16 of them again.
@@ -95,7 +95,7 @@ def test_a_request_may_preempt_itself_and_nobody_is_admitted_then(bench):
 def test_a_partly_done_prompt_is_preempted_too(bench):
     """First-chunk admission runs out in the middle of a prompt: it starts over from what is left of its own blocks."""
     # 6 blocks, budget 33. 0: 30 tokens, 2 blocks, ends with 40 tokens at 400. 1: 80 tokens (5 blocks), 3 in the first
-    # step, then 32 each: 3, 35, 67 need 1, 3, 5 blocks; 3 + 2 of 6 are too many for the third chunk beside slot 33 of 0.
+    # step, then 32 each: 3, 35, 67 need 1, 3, 5 blocks; 3 + 2 of 6 are too many for the third chunk and slot 33 of 0.
     fields = {"max_num_batched_tokens": 33, "reserve_full_prompt": False}
     zero, one = bench(6, **fields).send(0, request(0, 30, 40), request(1, 80, 2)).run()
     assert (zero.preemptions, zero.ended) == (0, 400)
