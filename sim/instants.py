@@ -7,7 +7,7 @@ schedule differently, give the same run.
 """
 
 from collections.abc import Callable
-from heapq import heappush
+from heapq import heappop, heappush
 from typing import Any, Final
 
 import simpy
@@ -29,6 +29,15 @@ class Clock(simpy.Environment):
     def now(self) -> int:
         """The present tick."""
         return self._now
+
+    def run_out(self) -> None:
+        """Let everything happen until nothing is left, as ``run`` does, without its call for each event."""
+        queue = self._queue
+        while queue:
+            self._now, _, _, event = heappop(queue)  # type: ignore[assignment]
+            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+            for callback in callbacks:
+                callback(event)
 
 
 class Instant(Event):

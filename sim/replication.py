@@ -62,7 +62,7 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
     )
     client.start()
     with without_collector():
-        env.run()
+        env.run_out()
     client.close()
     assert cell.engine.block_tokens is not None
     log.prefill_ideal = ideal_prefill_tokens(workload, cell.engine.block_tokens)

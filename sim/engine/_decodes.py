@@ -53,22 +53,24 @@ class Decodes:
     def join(self, request: Request) -> None:
         """Add a sequence whose prefill is scheduled; its ``base_output`` counts the token of that prefill."""
         steps = self.steps
+        block, phases = self.block, self.phases
         request.joined_at = steps
         request.ends_at = ends_at = steps + request.output_tokens - request.base_output
         self.count += 1
         self.version += 1
-        self.offset += request.target - steps
-        request.phase = phase = (request.target - steps) % self.block
-        self.phases[phase] += 1
-        self.phases[phase + self.block] += 1
+        fill = request.target - steps
+        self.offset += fill
+        request.phase = phase = fill % block
+        phases[phase] += 1
+        phases[phase + block] += 1
         if ends_at > steps:
             entry = (ends_at, request.view.id, request.epoch, request)
             if self.overlap and request.output_tokens >= request.max_tokens:
                 heappush(self.by_limit, entry)
-                self.next_limit = min(self.next_limit, ends_at)
+                self.next_limit = self.by_limit[0][0]
             else:
                 heappush(self.by_stop, entry)
-                self.next_stop = min(self.next_stop, ends_at)
+                self.next_stop = self.by_stop[0][0]
         else:
             self.over += 1
 
@@ -79,9 +81,9 @@ class Decodes:
         self.offset -= request.target - request.joined_at
         if request.ends_at <= request.joined_at:
             self.over -= 1
-        phase = request.phase
-        self.phases[phase] -= 1
-        self.phases[phase + self.block] -= 1
+        phases, phase = self.phases, request.phase
+        phases[phase] -= 1
+        phases[phase + self.block] -= 1
 
     def tokens(self, request: Request) -> int:
         """KV slots of a sequence after the steps scheduled so far."""
@@ -96,9 +98,8 @@ class Decodes:
         block = self.block
         if block == 1:
             return self.count * steps
-        whole, rest = divmod(steps, block)
         last = -self.steps % block + block + 1
-        return self.count * whole + sum(self.phases[last - rest : last])
+        return self.count * (steps // block) + sum(self.phases[last - steps % block : last])
 
     def need_next(self) -> int:
         """New blocks that the next step takes."""
@@ -121,7 +122,8 @@ class Decodes:
         """Steps until a sequence leaves, or fewer; a stop token of an overlapping engine is noticed one step late."""
         if self.over:
             return 1
-        return min(self.next_limit, self.next_stop + self.overlap) - self.steps
+        limit, stop = self.next_limit, self.next_stop + self.overlap
+        return (limit if limit < stop else stop) - self.steps
 
     def pop_limited(self) -> list[Request]:
         """Sequences whose last token is scheduled and known to be the last."""

@@ -9,6 +9,7 @@ Cost of a step: form D of the calibration fits, ``base[N] + pair*A + seq*n + ctx
 when the batch changes; step j of a run takes ``first + growth*(j-1)``.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -56,8 +57,26 @@ class Plan:
         "kv_used", "pairs", "prefill", "repeat", "repeated", "version", "waiting",
     )  # fmt: skip
 
-    def __init__(self, chunks: list[Chunk], decodes: int, context: int, from_step: int, version: int) -> None:
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        prefill: int,
+        pairs: int,
+        decodes: int,
+        context: int,
+        from_step: int,
+        version: int,
+        ticks: float,
+        growth: float,
+        waiting: int,
+        usage: tuple[int, int],
+    ) -> None:
+        """``ticks`` and ``growth`` are rounded here, once; every boundary follows from the two integers."""
         self.chunks = chunks
+        self.prefill = prefill
+        """Tokens of the chunks."""
+        self.pairs = pairs
+        """Their query-key pairs in the first step."""
         self.decodes = decodes
         """Sequences that decode beside the chunks."""
         self.context = context
@@ -72,16 +91,35 @@ class Plan:
         """Requests whose prompt is complete after this step; such a step is never repeated."""
         self.ends_request = False
         """Whether one of these has its last token with its prompt."""
-        self.prefill = self.pairs = 0
         self.repeated = 0
         """Prefill tokens of all steps so far that were computed before a preemption."""
-        self.first: int
+        self.first = round(ticks) or 1
         """Ticks of the first step."""
-        self.growth: int
+        self.growth = round(growth)
         """Ticks that each step takes longer than the one before."""
-        self.waiting: int
-        self.kv_used: int
-        self.kv_cached: int
+        self.waiting = waiting
+        """Requests that wait while it runs."""
+        self.kv_used, self.kv_cached = usage
+
+    def ticks(self, steps: int) -> int:
+        """Ticks of the first ``steps`` steps."""
+        return steps * self.first + self.growth * (steps * (steps - 1) // 2)
+
+    def step_at(self, elapsed: int) -> int:
+        """First step whose end is not before ``elapsed`` ticks; 0 is the start."""
+        if elapsed <= 0:
+            return 0
+        first, growth = self.first, self.growth
+        step = -(-elapsed // first)
+        if step > 1 and growth:
+            # Steps grow, so this was too far. The root of the quadratic only guesses, the loops below decide.
+            slope = first - growth / 2
+            step = int((math.sqrt(slope * slope + 2 * growth * elapsed) - slope) / growth)
+            while step * first + growth * (step * (step - 1) // 2) >= elapsed:
+                step -= 1
+            while step * first + growth * (step * (step - 1) // 2) < elapsed:
+                step += 1
+        return step
 
 
 class Scheduler:
@@ -257,25 +295,22 @@ class Scheduler:
         """Prompt and all output: what the request's blocks can hold."""
         return extend(request.view.content, request.output_source, request.output_tokens)
 
-    def _new_plan(self, chunks: list[Chunk], count: int) -> Plan:
-        """A plan of chunks and ``count`` decodes: its cost, rounded once to ticks, and the pool as it stands."""
-        decodes, cost = self.decodes, self.cost
-        context = decodes.offset + count * (decodes.steps + 1) if count else 0
-        plan = Plan(chunks, count, context, decodes.steps, decodes.version)
-        total = count
+    def _new_plan(self, chunks: Sequence[Chunk], count: int) -> Plan:
+        """A plan of chunks and ``count`` decodes: its cost, and the pool as it stands."""
+        decodes, cost, base = self.decodes, self.cost, self.cost.base
+        steps = decodes.steps
+        context = decodes.offset + count * (steps + 1) if count else 0
+        prefill = pairs = 0
         ticks = cost.seq * count + cost.ctx * context
         growth = cost.ctx * count
         if chunks:
-            prefill = pairs = 0
             for _, before, tokens in chunks:
                 prefill += tokens
                 pairs += tokens * before + tokens * (tokens + 1) // 2
-            plan.prefill, plan.pairs = prefill, pairs
-            total += prefill
             ticks += cost.pair * pairs + cost.chunk * len(chunks)
             if len(chunks) == 1:
                 growth += cost.pair * prefill * prefill
-        base = cost.base
+        total = count + prefill
         if total >= len(base):
             cost.cover(total)
         ticks += base[total]
@@ -283,8 +318,7 @@ class Scheduler:
             factor = self.step_noise()
             ticks *= factor
             growth *= factor
-        plan.first = round(ticks) or 1
-        plan.growth = round(growth)
-        plan.waiting = len(self.waiting)
-        plan.kv_used, plan.kv_cached = self.cache.usage()
-        return plan
+        return Plan(
+            chunks, prefill, pairs, count, context, steps, decodes.version, ticks, growth,
+            len(self.waiting), self.cache.usage(),
+        )  # fmt: skip

@@ -94,9 +94,10 @@ class Tree:
         parent = node.parent
         block = self.block
         while parent is not None:
-            del parent.children[node.source]
+            children = parent.children
+            del children[node.source]
             node.parent = None
-            if parent.children or parent.refs or parent.end // block > parent.start // block:
+            if children or parent.refs or parent.end // block > parent.start // block:
                 return
             node, parent = parent, parent.parent
 

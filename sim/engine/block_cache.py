@@ -91,21 +91,22 @@ class BlockCache(Tree):
     def settle(self) -> None:
         """Pop the blocks that were taken, forgetting what they held."""
         block, queue, owed = self.block, self.queue, self.owed
+        self.owed = 0
         while owed:
             entry = queue.after
             last = entry.end // block
             blocks = last - entry.start // block
+            is_cached = entry.parent is not None
             if blocks > owed:
                 entry.end = (last - owed) * block
-                if entry.parent is not None:
+                if is_cached:
                     self.cached -= owed
-                break
+                return
             owed -= blocks
             self.unlink(entry)
-            if entry.parent is not None:
+            if is_cached:
                 self.cached -= blocks
                 self.remove(entry)
-        self.owed = 0
 
     # -- registering and giving back --------------------------------------------------------------------------------
 
@@ -164,12 +165,9 @@ class BlockCache(Tree):
         lower: Node | None = None
         step: Node | None = node
         while step is not None:
-            step.refs -= 1
+            step.refs = refs = step.refs - 1
             parent = step.parent
-            if not step.refs and parent is not None:
-                lower = self._give_up(step, lower)
-            else:
-                lower = None
+            lower = None if refs or parent is None else self._give_up(step, lower)
             step = parent
         request.leaf = None
         request.duplicates = 0
@@ -186,7 +184,8 @@ class BlockCache(Tree):
             node.children.clear()
             node.end = lower.end
             lower.parent = None
-        if node.end // block > node.start // block:
+            blocks = node.end // block - node.start // block
+        if blocks:
             self.append(node)
         elif not node.children:
             self.remove(node)

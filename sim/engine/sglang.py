@@ -195,7 +195,7 @@ class SglangScheduler(Scheduler):
         if self.waiting and len(self.running) < self.max_num_seqs:
             repeat = self._steps_until_open(repeat)
         if plan is None or plan.chunks or plan.version != decodes.version:
-            self.plan = plan = self._new_plan([], decodes.count)
+            self.plan = plan = self._new_plan((), decodes.count)
         cache.take_each(decodes.need_next(), 1)
         decodes.steps += 1
         plan.repeat = repeat

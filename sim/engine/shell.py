@@ -10,8 +10,6 @@ enters step i+2, and an idle engine starts at once.
 Requests come in through ``submit`` and go out by their ``done`` event; who waits on it is not the engine's business.
 """
 
-from math import isqrt
-
 from simpy.events import Event
 
 from sim.engine._scheduler import Plan, Scheduler
@@ -65,37 +63,17 @@ class Engine:
         """Decide again at the first boundary from now on."""
         run = self.run
         assert run is not None
-        step = self._step_at(run, now)
+        step = run.step_at(now - self.anchor)
         if step < self.end_step - self.lag:
             self.end_step = step + self.lag
-            self._schedule(step)
-
-    def _step_at(self, run: Plan, now: int) -> int:
-        """First step of the run whose end is not before ``now``."""
-        elapsed = now - self.anchor
-        if elapsed <= 0:
-            return 0
-        first, growth = run.first, run.growth
-        if growth:
-            slope = 2 * first - growth
-            step = (isqrt(slope * slope + 8 * growth * elapsed) - slope) // (2 * growth)
-        else:
-            step = elapsed // first
-        while step > 0 and step * first + growth * (step * (step - 1) // 2) >= elapsed:
-            step -= 1
-        while step * first + growth * (step * (step - 1) // 2) < elapsed:
-            step += 1
-        return step
+            self._wake(step, self.anchor + run.ticks(step))
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
-    def _schedule(self, step: int) -> None:
+    def _wake(self, step: int, at: int) -> None:
         """Wake up at the end of a step of the run."""
-        run = self.run
-        assert run is not None
         self.next_step = step
-        end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-        self.next_event = Instant(self.env, end, STEP_END + self.index, self._reach)
+        self.next_event = Instant(self.env, at, STEP_END + self.index, self._reach)
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
@@ -132,24 +110,30 @@ class Engine:
         run, scheduler = self.run, self.scheduler
         done = scheduler.decodes.steps
         plan = scheduler.form(now)
-        if plan is not None and plan is run:
+        if run is None:
+            self._switch(plan, now)
+        elif plan is run:
             self.accounted += 1
-            self.end_step += 1 if self.step_by_step else plan.repeat
-            self._schedule(self.end_step - self.lag)
+            self.end_step = end_step = self.end_step + (1 if self.step_by_step else run.repeat)
+            self.next_step = step = end_step - self.lag
+            end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
+            self.next_event = Instant(self.env, end, STEP_END + self.index, self._reach)
             return
-        start = now
-        if run is not None and self.next_step < self.end_step:
+        elif self.next_step < self.end_step:
+            step = self.end_step
+            end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
             if plan is None or not scheduler.is_quiet(run, done):
                 self.pending = plan
-                self._schedule(self.end_step)
+                self._wake(self.end_step, end)
                 return
-            step = self.end_step
-            start = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
             for request in run.finishing:
                 if request.first_token < 0:
-                    request.first_token = start
-        self._switch(plan, start)
-        if plan is not None and not self.next_step and start == now:
+                    request.first_token = end
+            self._switch(plan, end)
+            return
+        else:
+            self._switch(plan, now)
+        if plan is not None and not self.next_step:
             self._decide(now)
 
     def _switch(self, plan: Plan | None, start: int) -> None:
@@ -173,4 +157,5 @@ class Engine:
             self.end_step = end_step = 1 if self.step_by_step else plan.repeat
             self.next_step = step = end_step - self.lag
             if step or start > self.env._now:
-                self._schedule(step)
+                end = start + step * plan.first + plan.growth * (step * (step - 1) // 2)
+                self.next_event = Instant(self.env, end, STEP_END + self.index, self._reach)

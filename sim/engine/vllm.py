@@ -11,7 +11,7 @@ Source: vllm-project/vllm ``vllm/v1/core/sched/scheduler.py`` and ``kv_cache_man
 Left out: priorities, speculative decoding, encoder budgets, connectors.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sim.engine._scheduler import Chunk, Plan, Scheduler, StepCost
 from sim.engine.block_cache import BlockCache
@@ -62,7 +62,18 @@ class VllmScheduler(Scheduler):
             blocks = decodes.need_next()
         if blocks:
             cache.take(blocks)
-        count = decodes.count
+        if self.prefills or (self.waiting and not preempted):
+            chunks, left = self._form_chunks(now, is_admitting=not preempted)
+            if chunks:
+                return self._mixed_plan(chunks, left, is_single=preempted)
+        if decodes.count:
+            return self._decode_plan(is_single=preempted)
+        self.plan = None
+        return None
+
+    def _form_chunks(self, now: int, *, is_admitting: bool) -> tuple[list[Chunk], int]:
+        """The chunks of the next step, of running requests and of those it admits; and the budget left."""
+        count = self.decodes.count
         left = self.budget - count
         chunks: list[Chunk] = []
         for request in self.prefills:
@@ -72,14 +83,9 @@ class VllmScheduler(Scheduler):
             chunks.append((request, request.computed, tokens))
             left -= tokens
             self._take(request, tokens)
-        if self.waiting and left > 0 and not preempted:
+        if is_admitting and left > 0 and self.waiting:
             left = self._admit(chunks, left, now, is_beside=bool(count or chunks))
-        if chunks:
-            return self._mixed_plan(chunks, left, is_single=preempted)
-        if count:
-            return self._decode_plan(is_single=preempted)
-        self.plan = None
-        return None
+        return chunks, left
 
     def advance(self, steps: int) -> None:
         """Account for more steps of the plan: blocks of the decodes, further chunks of its one prompt."""
@@ -100,7 +106,7 @@ class VllmScheduler(Scheduler):
         decodes, plan = self.decodes, self.plan
         repeat = 1 if is_single or (self.waiting and self.opens_soon) else decodes.horizon()
         if plan is None or plan.version != decodes.version or plan.chunks:
-            self.plan = plan = self._new_plan([], decodes.count)
+            self.plan = plan = self._new_plan((), decodes.count)
         decodes.steps += 1
         if repeat > 1:
             repeat -= 1
@@ -116,8 +122,7 @@ class VllmScheduler(Scheduler):
         decodes, plan = self.decodes, self.plan
         finishing = [request for request, _, _ in chunks if request.computed == request.target]
         repeat = 1 if is_single or finishing or self.opens_soon else self._equal_chunks(chunks, left)
-        is_same = plan is not None and plan.version == decodes.version and self._goes_on(plan.chunks, chunks)
-        if plan is None or finishing or not is_same:
+        if finishing or plan is None or plan.version != decodes.version or not self._goes_on(plan.chunks, chunks):
             self.plan = plan = self._new_plan(chunks, decodes.count)
             plan.finishing = finishing
         for request, before, tokens in chunks:
@@ -126,7 +131,7 @@ class VllmScheduler(Scheduler):
         decodes.steps += 1
         for request in finishing:
             self._join_decodes(request, plan)
-            if request in self.prefills:
+            if self.prefills and request in self.prefills:
                 self.prefills.remove(request)
         if repeat > 1 and not self._can_afford(chunks[0], repeat - 1):
             repeat = 1
@@ -134,7 +139,7 @@ class VllmScheduler(Scheduler):
         return plan
 
     @staticmethod
-    def _goes_on(before: list[Chunk], chunks: list[Chunk]) -> bool:
+    def _goes_on(before: Sequence[Chunk], chunks: Sequence[Chunk]) -> bool:
         """Whether a batch takes another equal chunk of the one prompt of before."""
         if len(chunks) != 1 or len(before) != 1:
             return False
@@ -211,7 +216,8 @@ class VllmScheduler(Scheduler):
             hit = depth // block * block
             tokens = min(target - hit, self.chunk_limit, left)
             need = -(-(target if self.whole_prompt else hit + tokens) // block) - hit // block
-            need += cache.count_free_hits(node, depth)
+            if depth:
+                need += cache.count_free_hits(node, depth)
             if is_beside:
                 need += self.watermark
             if need > cache.free:

@@ -83,10 +83,11 @@ class Chains(Workload):
         output_source = source if self._live else PRIVATE
         start = self._start[index]
         own, output, limit, delay = self._own, self._output, self._limit, self._delay
-        turns = [
-            Turn((*head, (source, own[j])) if own[j] else head, output[j], output_source, limit[j], delay[j])
-            for j in range(start, start + self._turns[index])
-        ]
+        turns = []
+        for j in range(start, start + self._turns[index]):
+            tokens = own[j]
+            prompt = (*head, (source, tokens)) if tokens else head
+            turns.append(Turn(prompt, output[j], output_source, limit[j], delay[j]))
         return Session(index, group, turns)
 
     def flat(self) -> tuple[Ints, Ints, Ints, Ints]:
