@@ -115,8 +115,8 @@ class ContentTree(Generic[T]):
         """Add content for a tenant; the empty content makes the tenant known."""
         self.attach(self.find(content), content, tenant)
 
-    def attach(self, place: Place[T], content: Content, tenant: T) -> None:
-        """Insert content at the place that ``find`` gave for it."""
+    def attach(self, place: Place[T], content: Content, tenant: T) -> Node[T]:
+        """Insert content at the place that ``find`` gave for it; returns the node where the content ends."""
         node, inside, at, offset, _ = place
         if inside < node.size:
             node = self._split(node, inside)
@@ -133,6 +133,26 @@ class ContentTree(Generic[T]):
                 self._fingers[source] = (leaf, content[:at], length)
             node = leaf
         node.tenants[tenant] = self._next()
+        return node
+
+    def matches(self, place: Place[T]) -> dict[T, int]:
+        """Tokens that each tenant shares with the content whose place this is. Stops when all tenants are met."""
+        shared: dict[T, int] = {}
+        node: Node[T] | None = place[0]
+        depth, inside = place[4], place[1]
+        while node is not None and len(shared) < len(self.sizes):
+            for tenant in node.tenants:
+                if tenant not in shared:
+                    shared[tenant] = depth
+            depth -= inside
+            node = node.parent
+            inside = node.size if node is not None else 0
+        return shared
+
+    def expire(self, node: Node[T], tenant: T, number: int) -> None:
+        """Take a node and those above it from a tenant, as far as they are its leaves of at most ``number``."""
+        while node.parent is not None and node.tenants.get(tenant, number + 1) <= number and node.is_leaf_of(tenant):
+            node = self._drop(node, tenant)
 
     def remove(self, tenant: T) -> None:
         """Delete a tenant from every node, and the nodes that nobody has then."""

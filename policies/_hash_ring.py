@@ -9,7 +9,7 @@ Lookup is one bisection. Left out: weights of engines.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from policies._protocol import EngineView
@@ -45,14 +45,30 @@ class HashRing:
 
     def find(self, key: str) -> EngineView | None:
         """The first available engine at or after the key, wrapping around; None if there is none."""
+        return next((engine for engine in self.walk(key) if engine.is_available), None)
+
+    def walk(self, key: str) -> Iterator[EngineView]:
+        """Engines from the key on, clockwise, once around; an engine comes again at each of its points."""
         owners = self._owners
-        count = len(owners)
         at = bisect_left(self._places, self._place(key))
-        for step in range(count):
-            engine = owners[(at + step) % count]
-            if engine.is_available:
-                return engine
-        return None
+        for step in range(len(owners)):
+            yield owners[(at + step) % len(owners)]
+
+    def find_within(self, key: str, limit: float) -> tuple[EngineView | None, bool]:
+        """The first available engine clockwise with at most ``limit`` requests in flight, else the first of all.
+
+        Also whether it is the first available one, and within the limit.
+        """
+        first: EngineView | None = None
+        seen: set[EngineView] = set()
+        for engine in self.walk(key):
+            if engine in seen or not engine.is_available:
+                continue
+            seen.add(engine)
+            if engine.in_flight <= limit:
+                return engine, first is None
+            first = first or engine
+        return first, False
 
 
 @lru_cache(4096)

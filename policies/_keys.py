@@ -1,6 +1,15 @@
-"""Requests in flight by routing key, as the sglang gateway and smg count them beside the load."""
+"""Routing keys: where they stand, and requests in flight by key, as the sglang gateway and smg count them."""
 
-from policies._protocol import EngineView
+from policies._protocol import EngineView, RequestView
+
+HEADERS = ("x-smg-routing-key", "x-session-id")
+"""Where a policy of no product looks for a key."""
+
+
+def key_of(request: RequestView) -> str:
+    """The request's key, empty where there is none."""
+    headers = request.headers
+    return headers.get("x-smg-routing-key") or headers.get("x-session-id") or ""
 
 
 class KeysInFlight:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from policies._load import all_least
+from policies._load import all_least, first_least, is_uneven
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
 
 
@@ -13,13 +13,17 @@ class StickyLeastLoaded(Policy):
 
     Cost O(1) for a known key, O(engines) for a new one. ``count`` says what is low: live sessions (keys placed there
     and not idle for ``idle_s``) or requests in flight. A session whose engine is unavailable or gone is placed anew
-    and stays at its new place. A request without a key is placed by the same rule and nothing is remembered.
+    and stays at its new place. A request without a key is placed by the same rule and nothing is remembered. Two
+    margins, off by default, un-stick known keys: ``break_margin`` moves a key whose own engine is more than that many
+    requests above the least loaded one; ``balance_abs_threshold`` and ``balance_rel_threshold`` place every key anew
+    while the pool as a whole is uneven by both.
 
     Source: the rule of verl-project/verl ``verl/workers/rollout/llm_server.py`` at 1dda039b9 (``requests``,
     ``first``) and of vllm-project/router's ``sticky_least_loaded`` (``sessions``; there ties go to the largest hash).
+    The margins are verl's open pull requests 7435 and 6533.
     Known pathologies: equal numbers of sessions are not equal work; placement is never revised, so one long session
     keeps its engine full; with ``requests`` and ``first``, sessions that start one by one on an idle pool all go to
-    one engine.
+    one engine; a key that a margin moves leaves its whole prefix behind, at most in the drain, when it is longest.
     Checked against: the rule by property tests, and the idle-pool facts of each tie rule.
     """
 
@@ -29,12 +33,22 @@ class StickyLeastLoaded(Policy):
     """Among equal counts: first in the router's order, random, rotate, or the one with fewest sessions (then first)."""
     idle_s: float | None = 7200.0
     """A session without a request for this long is forgotten; null: never."""
+    break_margin: int | None = None
+    """Requests in flight above the least loaded engine beyond which a known key moves there; null: it never does."""
+    balance_abs_threshold: int | None = None
+    """Requests between the most and the least loaded engine above which known keys are placed anew; null: never."""
+    balance_rel_threshold: float = 1.0
+    """Ratio of the most to the least loaded engine that must be exceeded as well."""
 
     key_headers = ("x-smg-routing-key", "x-session-id")
 
     def __post_init__(self) -> None:
         if self.idle_s is not None:
             self.refuse_negative("idle_s")
+        for name in ("break_margin", "balance_abs_threshold"):
+            if getattr(self, name) is not None:
+                self.refuse_negative(name)
+        self.refuse_negative("balance_rel_threshold")
         self._placed: dict[str, tuple[EngineView, float]] = {}
         self._sessions: dict[EngineView, int] = {}
         self._cursor = 0
@@ -52,7 +66,7 @@ class StickyLeastLoaded(Policy):
         known = self._placed.pop(key, None)
         if known is not None:
             engine = known[0]
-            if engine.is_available:
+            if engine.is_available and not self._breaks(engine, fleet.available):
                 self._placed[key] = (engine, now)
                 return engine, "known_key", 0
             self._sessions[engine] -= 1
@@ -60,6 +74,15 @@ class StickyLeastLoaded(Policy):
         self._placed[key] = (engine, now)
         self._sessions[engine] = self._sessions.get(engine, 0) + 1
         return engine, "new_key" if known is None else "moved_key", 0
+
+    def _breaks(self, engine: EngineView, available: list[EngineView]) -> bool:
+        """Whether a margin un-sticks a key from its engine."""
+        margin = self.break_margin
+        if margin is not None and engine.in_flight - first_least(available).in_flight > margin:
+            return True
+        if self.balance_abs_threshold is None:
+            return False
+        return is_uneven(available, self.balance_abs_threshold, self.balance_rel_threshold)
 
     def left(self, engine: EngineView, fleet: FleetView) -> None:
         """Its sessions are unknown from now on."""
