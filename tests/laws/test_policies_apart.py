@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from sim.replication import replicate
 from tests.strategies import KEYED, MEMBERS, POLICIES, cell_of, resolved_worlds
 
-some = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 GIVEN = ("request", "session", "group", "turn", "is_last", "prompt_tokens", "max_tokens", "output_tokens", "status")
 

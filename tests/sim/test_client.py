@@ -120,15 +120,8 @@ def test_policies_do_not_see_the_realised_length():
     replicate(under(cell_of(world(workload={"output_tokens": 3, "max_tokens": 77})), spy), 0)
     (_, request), *_ = spy.asked
     shown = {name: getattr(request, name) for name in request.__slots__}
-    assert shown == {
-        "id": 0,
-        "headers": {KEY: request.headers[KEY]},
-        "content": request.content,
-        "prompt_tokens": 100,
-        "max_tokens": 77,
-        "encoding": "text",
-        "chars_per_token": 4.0,
-    }
+    assert (shown["prompt_tokens"], shown["max_tokens"]) == (100, 77)
+    assert 3 not in shown.values()
 
 
 def test_a_refused_turn_ends_its_session():
