@@ -80,6 +80,10 @@ class EngineSpec:
         for name in ("memory_share", "schedule_conservativeness"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")
+        if self.memory_share > 1:
+            raise ValueError(f"memory_share must be 1 or less, not {self.memory_share}")
+        if not 0 <= self.watermark_share < 1:
+            raise ValueError(f"watermark_share must be 0 or more and less than 1, not {self.watermark_share}")
         if self.long_prefill_token_threshold < 0:
             raise ValueError(f"long_prefill_token_threshold must be 0 or more, not {self.long_prefill_token_threshold}")
 
