@@ -1,6 +1,7 @@
 """Routing by session header on a hash ring, as vllm-router 0.1.17 does it."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policies._hash_ring import HashRing
 from policies._hashes import furc_u64
@@ -26,7 +27,14 @@ class ConsistentHash(Policy):
     Checked against: recorded decisions with every header and with body fields.
     """
 
-    key_headers = ("x-session-id", "x-user-id", "x-tenant-id", "x-correlation-id", "x-request-id", "x-trace-id")
+    key_headers: ClassVar[tuple[str, ...]] = (
+        "x-session-id",
+        "x-user-id",
+        "x-tenant-id",
+        "x-correlation-id",
+        "x-request-id",
+        "x-trace-id",
+    )
     arbitrary_order = True
 
     def __post_init__(self) -> None:

@@ -1,0 +1,41 @@
+"""Session routing of SkyRL's sample integration."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+
+from policies._protocol import Choice, FleetView, Pick, Policy, RequestView
+
+
+@dataclass
+class SessionHash(Policy):
+    """``sha256(session id) mod N`` over the list of engines; no session id: a random one.
+
+    Cost O(1), no state; blind to load. The whole digest is one number, big endian. The list is the configured one: a
+    session whose engine is down gets no other. SkyRL's default is different: it starts vllm-router with
+    ``vllm.consistent_hash`` and sends ``X-Session-ID``.
+
+    Source: NovaSky-AI/SkyRL ``skyrl/backends/skyrl_train/inference_servers/remote_inference_client.py`` at a9564572e
+    and its example integrations, by description.
+    Known pathologies: the split of sessions is multinomial; a change of N moves 1 - 1/N of them.
+    Checked against: the definition, computed by hand.
+    """
+
+    key_headers = ("x-session-id",)
+    may_refuse = True
+
+    def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
+        """Choose by the session id alone."""
+        engines = fleet.engines
+        if not fleet.available:
+            return None, "no_engine", 0
+        key = request.headers.get("x-session-id")
+        if not key:
+            return pick(fleet.available), "no_session", 0
+        engine = engines[_place(key) % len(engines)]
+        return (engine, "session", 0) if engine.is_available else (None, "unavailable", 0)
+
+
+@lru_cache(1 << 16)
+def _place(key: str) -> int:
+    return int.from_bytes(sha256(key.encode()).digest(), "big")
