@@ -75,12 +75,13 @@ class Client:
         self.arrived = 0
         """Groups that arrived so far."""
         self.left = [len(sessions) for sessions in members]
+        self.arriving, self.starting, self.submitting = (self._arrive,), (self._start_next,), (self._submit_next,)
         self.finished = [0] * workload.groups
 
     def start(self) -> None:
         """Let the first group arrive at its time."""
         if self.order:
-            Instant(self.env, self.arrivals[self.order[0]], SUBMIT, self._arrive)
+            Instant(self.env, self.arrivals[self.order[0]], SUBMIT, self.arriving)
 
     # -- groups and sessions -----------------------------------------------------------------------------------------
 
@@ -89,8 +90,9 @@ class Client:
         now, order, arrivals = self.env._now, self.order, self.arrivals
         for at in range(self.arrived, len(order)):
             group = order[at]
-            if arrivals[group] > now:
-                Instant(self.env, arrivals[group], SUBMIT, self._arrive)
+            when = arrivals[group]
+            if when > now:
+                Instant(self.env, when, SUBMIT, self.arriving)
                 return
             self.arrived = at + 1
             for session in self.members[group]:
@@ -112,7 +114,7 @@ class Client:
         if not left:
             self._write_group(group, now)
         if self.backlog and self.under_way < self.cap:
-            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self._start_next)
+            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.starting)
 
     def _start_next(self, event: Event) -> None:
         if self.backlog and self.under_way < self.cap:
@@ -153,7 +155,7 @@ class Client:
         live.turn = turn = live.turn + 1
         delay = round(live.turns[turn].delay_s * self.ticks)
         env = self.env
-        Instant(env, env._now + delay, SUBMIT + 1 + live.index, self._submit_next, live)
+        Instant(env, env._now + delay, SUBMIT + 1 + live.index, self.submitting, live)
 
     # -- log ---------------------------------------------------------------------------------------------------------
 

@@ -41,17 +41,20 @@ class Clock(simpy.Environment):
 
 
 class Instant(Event):
-    """Calls back at tick ``at``, with itself and its ``value``; ``priority`` is a kind plus an id."""
+    """Calls back at tick ``at``, with itself and its ``value``; ``priority`` is a kind plus an id.
+
+    Who makes it is the only one that waits on it, so ``callbacks`` is a tuple, made once for many of them.
+    """
+
+    _ok = True
 
     def __init__(
-        self, env: Clock, at: int, priority: int, callback: Callable[[Event], None], value: Any = None
+        self, env: Clock, at: int, priority: int, callbacks: tuple[Callable[[Event], None]], value: Any = None
     ) -> None:
         # As SimPy's own Timeout does, everything is set here, and what ``Environment.schedule`` would push is pushed:
         # one call for each thing that happens.
-        self.env = env
-        self.callbacks = [callback]
+        self.callbacks = callbacks  # type: ignore[assignment]
         self._value = value
-        self._ok = True
         heappush(env._queue, (at, priority, next(env._eid), self))  # type: ignore[misc]
 
 

@@ -48,6 +48,7 @@ class Router:
         self.log = log
         self.overhead = overhead
         self.in_flight = 0
+        self.delivering = (self._deliver,)
         policy.start(self.fleet)
         self.tells_dispatched = type(policy).dispatched is not Policy.dispatched
         self.tells_completed = type(policy).completed is not Policy.completed
@@ -82,7 +83,7 @@ class Router:
             self.policy.dispatched(view, chosen)
         request.done.callbacks.append(self._answered)
         if self.overhead:
-            Instant(self.env, now + self.overhead, DELIVER + view.id, self._deliver, request)
+            Instant(self.env, now + self.overhead, DELIVER + view.id, self.delivering, request)
         else:
             self.engines[index].submit(request)
 

@@ -127,21 +127,24 @@ class Decodes:
 
     def pop_limited(self) -> list[Request]:
         """Sequences whose last token is scheduled and known to be the last."""
-        ending = self._pop(self.by_limit, self.steps)
-        self.next_limit = self.by_limit[0][0] if self.by_limit else FAR
+        heap = self.by_limit
+        ending = _pop(heap, self.steps)
+        self.next_limit = heap[0][0] if heap else FAR
         return ending
 
     def pop_stopped(self, completed: int) -> list[Request]:
         """Sequences whose last token came by the ``completed``-th step."""
-        ended = self._pop(self.by_stop, completed)
-        self.next_stop = self.by_stop[0][0] if self.by_stop else FAR
+        heap = self.by_stop
+        ended = _pop(heap, completed)
+        self.next_stop = heap[0][0] if heap else FAR
         return ended
 
-    @staticmethod
-    def _pop(heap: list[tuple[int, int, int, Request]], steps: int) -> list[Request]:
-        popped = []
-        while heap and heap[0][0] <= steps:
-            _, _, epoch, request = heappop(heap)
-            if request.epoch == epoch:
-                popped.append(request)
-        return popped
+
+def _pop(heap: list[tuple[int, int, int, Request]], steps: int) -> list[Request]:
+    """Take the ends up to a step count from a heap; those of requests that were preempted since are void."""
+    popped = []
+    while heap and heap[0][0] <= steps:
+        _, _, epoch, request = heappop(heap)
+        if request.epoch == epoch:
+            popped.append(request)
+    return popped

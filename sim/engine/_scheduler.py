@@ -101,25 +101,24 @@ class Plan:
         """Requests that wait while it runs."""
         self.kv_used, self.kv_cached = usage
 
-    def ticks(self, steps: int) -> int:
-        """Ticks of the first ``steps`` steps."""
-        return steps * self.first + self.growth * (steps * (steps - 1) // 2)
-
-    def step_at(self, elapsed: int) -> int:
-        """First step whose end is not before ``elapsed`` ticks; 0 is the start."""
+    def boundary(self, elapsed: int) -> tuple[int, int]:
+        """First step whose end is not before ``elapsed`` ticks, 0 for the start; and the ticks at its end."""
         if elapsed <= 0:
-            return 0
+            return 0, 0
         first, growth = self.first, self.growth
-        step = -(-elapsed // first)
-        if step > 1 and growth:
-            # Steps grow, so this was too far. The root of the quadratic only guesses, the loops below decide.
+        step = elapsed // first
+        if step and growth:
+            # Steps grow, so this may be too far. The root of the quadratic only guesses, the loops below decide.
             slope = first - growth / 2
             step = int((math.sqrt(slope * slope + 2 * growth * elapsed) - slope) / growth)
-            while step * first + growth * (step * (step - 1) // 2) >= elapsed:
-                step -= 1
-            while step * first + growth * (step * (step - 1) // 2) < elapsed:
-                step += 1
-        return step
+        ticks = step * first + growth * (step * (step - 1) // 2)
+        while ticks >= elapsed:
+            step -= 1
+            ticks -= first + growth * step
+        while ticks < elapsed:
+            ticks += first + growth * step
+            step += 1
+        return step, ticks
 
 
 class Scheduler:
@@ -155,15 +154,15 @@ class Scheduler:
 
     def accept(self, request: Request) -> bool:
         """Queue a request; one that can never fit the pool is rejected."""
-        if not self.fits(request):
-            request.status = REJECTED
-            return False
-        self.waiting.append(request)
-        return True
+        if self.fits(request):
+            self.waiting.append(request)
+            return True
+        request.status = REJECTED
+        return False
 
     def fits(self, request: Request) -> bool:
         """Whether prompt and limit fit the empty pool."""
-        return -(-(request.prompt_tokens + request.max_tokens) // self.block) <= self.capacity
+        return request.prompt_tokens + request.max_tokens <= self.capacity * self.block
 
     @property
     def is_open(self) -> bool:
@@ -187,14 +186,14 @@ class Scheduler:
     def complete(self, plan: Plan, steps: int, now: int) -> list[Request]:
         """Requests that have their last token once ``steps`` steps of a plan are done; marks first tokens."""
         ended: list[Request] = []
-        decodes = self.decodes
+        decodes, completed = self.decodes, plan.from_step + steps
         if plan.finishing and steps:
             self._complete_prefills(plan, now, ended)
-        if self.ending and self.ending[0].ends_at <= plan.from_step + steps:
+        if self.ending and self.ending[0].ends_at <= completed:
             ended += self.ending
             self.ending = []
-        if plan.decodes and decodes.next_stop <= plan.from_step + steps:
-            for request in decodes.pop_stopped(plan.from_step + steps):
+        if plan.decodes and decodes.next_stop <= completed:
+            for request in decodes.pop_stopped(completed):
                 if request.leaf is not None:
                     decodes.leave(request)
                 ended.append(request)
@@ -259,16 +258,15 @@ class Scheduler:
 
     def _take(self, request: Request, tokens: int) -> int:
         """Blocks for the next ``tokens`` tokens of a prompt; returns how many of these were computed before."""
-        block = self.block
+        block, cache = self.block, self.cache
         before = request.computed
-        after = before + tokens
+        request.computed = after = before + tokens
+        request.prefill_tokens += tokens
         blocks = -(-after // block) - -(-before // block)
         if blocks:
-            self.cache.take(blocks)
-        request.computed = after
-        request.prefill_tokens += tokens
+            cache.take(blocks)
         if self.registers_early:
-            self.cache.register(request, request.content, after)
+            cache.register(request, request.content, after)
         if before >= request.high:
             return 0
         repeated = self._repeated(request, before, tokens)
@@ -311,9 +309,11 @@ class Scheduler:
             if len(chunks) == 1:
                 growth += cost.pair * prefill * prefill
         total = count + prefill
-        if total >= len(base):
+        try:
+            ticks += base[total]
+        except IndexError:
             cost.cover(total)
-        ticks += base[total]
+            ticks += base[total]
         if self.step_noise is not None:
             factor = self.step_noise()
             ticks *= factor

@@ -33,9 +33,6 @@ class BlockCache(Tree):
         self.owed = 0
         """Free blocks behind these, already taken but not yet popped."""
 
-    def _append_anonymous(self, blocks: int) -> None:
-        self.append(Node(None, -1, 0, blocks * self.block))
-
     def usage(self) -> tuple[int, int]:
         """Blocks that requests hold, and cached blocks that nobody holds."""
         if self.owed:
@@ -45,7 +42,9 @@ class BlockCache(Tree):
     # -- looking and taking ---------------------------------------------------------------------------------------
 
     def find(self, content: Content, limit: int) -> tuple[Node, int]:
-        """``match`` on the settled cache."""
+        """``match`` on the settled cache; what matches nothing needs no settling."""
+        if content[0][0] not in self.root.children:
+            return self.root, 0
         if self.owed:
             self.settle()
         return self.match(content, limit)
@@ -62,7 +61,7 @@ class BlockCache(Tree):
         return blocks
 
     def hold(self, request: Request, node: Node, depth: int) -> None:
-        """Take the path to ``depth`` for a request; the pool must be settled (``find`` before)."""
+        """Take the path to ``depth`` that ``find`` gave for a request."""
         if depth < node.end and node.parent is not None:
             node = self.split(node, depth)
         request.leaf = node
@@ -117,7 +116,7 @@ class BlockCache(Tree):
         at = leaf.end
         if at >= depth:
             return
-        if self.owed:
+        if self.owed and (leaf.parent is not None or content[0][0] in leaf.children):
             self.settle()
         span_end = 0
         for source, length in content:
@@ -161,7 +160,7 @@ class BlockCache(Tree):
         loose = held - node.end // block + request.duplicates
         if loose > 0:
             self.free += loose
-            self._append_anonymous(loose)
+            self.append(Node(None, -1, 0, loose * block))
         lower: Node | None = None
         step: Node | None = node
         while step is not None:

@@ -39,6 +39,9 @@ class Engine:
         """Decided batch of the next run, where the step under way ends with answers."""
         self.next_event: Event | None = None
         self.next_step = 0
+        self.priority = STEP_END + index
+        self.reaching = (self._reach,)
+        self.forming = (self._form,)
 
     # -- in ----------------------------------------------------------------------------------------------------------
 
@@ -52,7 +55,7 @@ class Engine:
             answer(self.env, request.done, ANSWER + request.view.id, request)
         elif self.run is None:
             if self.next_event is None:
-                self.next_event = Instant(self.env, now, FORM + self.index, self._form)
+                self.next_event = Instant(self.env, now, FORM + self.index, self.forming)
         elif scheduler.is_open:
             if self.pending is None:
                 self._cut(now)
@@ -63,17 +66,17 @@ class Engine:
         """Decide again at the first boundary from now on."""
         run = self.run
         assert run is not None
-        step = run.step_at(now - self.anchor)
+        step, ticks = run.boundary(now - self.anchor)
         if step < self.end_step - self.lag:
             self.end_step = step + self.lag
-            self._wake(step, self.anchor + run.ticks(step))
+            self._wake(step, self.anchor + ticks)
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
     def _wake(self, step: int, at: int) -> None:
         """Wake up at the end of a step of the run."""
         self.next_step = step
-        self.next_event = Instant(self.env, at, STEP_END + self.index, self._reach)
+        self.next_event = Instant(self.env, at, self.priority, self.reaching)
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
@@ -96,7 +99,7 @@ class Engine:
         if self.env.peek() > now:
             self._decide(now)
         else:
-            self.next_event = Instant(self.env, now, FORM + self.index, self._form)
+            self.next_event = Instant(self.env, now, FORM + self.index, self.forming)
 
     def _form(self, event: Event) -> None:
         self._decide(self.env._now)
@@ -117,7 +120,7 @@ class Engine:
             self.end_step = end_step = self.end_step + (1 if self.step_by_step else run.repeat)
             self.next_step = step = end_step - self.lag
             end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-            self.next_event = Instant(self.env, end, STEP_END + self.index, self._reach)
+            self.next_event = Instant(self.env, end, self.priority, self.reaching)
             return
         elif self.next_step < self.end_step:
             step = self.end_step
@@ -158,4 +161,4 @@ class Engine:
             self.next_step = step = end_step - self.lag
             if step or start > self.env._now:
                 end = start + step * plan.first + plan.growth * (step * (step - 1) // 2)
-                self.next_event = Instant(self.env, end, STEP_END + self.index, self._reach)
+                self.next_event = Instant(self.env, end, self.priority, self.reaching)

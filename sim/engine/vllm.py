@@ -54,7 +54,7 @@ class VllmScheduler(Scheduler):
         decodes, cache = self.decodes, self.cache
         if decodes.next_limit <= decodes.steps:
             self._drop_ending()
-        blocks = decodes.need_next()
+        blocks = decodes.phases[-decodes.steps % self.block]
         preempted = False
         if (blocks > cache.free or self.prefills) and self._next_blocks() > cache.free:
             self._preempt()
@@ -120,14 +120,18 @@ class VllmScheduler(Scheduler):
     def _mixed_plan(self, chunks: list[Chunk], left: int, *, is_single: bool) -> Plan:
         """A step with prefill chunks; the plan of before if it is the next equal chunk of the same one prompt."""
         decodes, plan = self.decodes, self.plan
-        finishing = [request for request, _, _ in chunks if request.computed == request.target]
+        finishing: list[Request] = []
+        repeated = 0
+        for request, before, tokens in chunks:
+            if before + tokens == request.target:
+                finishing.append(request)
+            if before < request.high:
+                repeated += self._repeated(request, before, tokens)
         repeat = 1 if is_single or finishing or self.opens_soon else self._equal_chunks(chunks, left)
         if finishing or plan is None or plan.version != decodes.version or not self._goes_on(plan.chunks, chunks):
             self.plan = plan = self._new_plan(chunks, decodes.count)
             plan.finishing = finishing
-        for request, before, tokens in chunks:
-            if request.high:
-                plan.repeated += self._repeated(request, before, tokens)
+        plan.repeated += repeated
         decodes.steps += 1
         for request in finishing:
             self._join_decodes(request, plan)
@@ -215,7 +219,8 @@ class VllmScheduler(Scheduler):
             node, depth = cache.find(request.content, target - 1)
             hit = depth // block * block
             tokens = min(target - hit, self.chunk_limit, left)
-            need = -(-(target if self.whole_prompt else hit + tokens) // block) - hit // block
+            need = (target if self.whole_prompt else hit + tokens) - hit
+            need = -(-need // block)
             if depth:
                 need += cache.count_free_hits(node, depth)
             if is_beside:

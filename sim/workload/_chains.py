@@ -18,6 +18,9 @@ from sim.workload._lengths import Floats, Ints
 from sim.workload._model import Session, Travel, Turn, Workload
 from sim.workload._ragged import indices
 
+_new = tuple.__new__
+"""Makes a named tuple as its constructor does, without the constructor's call: one is made for each request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -87,7 +90,7 @@ class Chains(Workload):
         for j in range(start, start + self._turns[index]):
             tokens = own[j]
             prompt = (*head, (source, tokens)) if tokens else head
-            turns.append(Turn(prompt, output[j], output_source, limit[j], delay[j]))
+            turns.append(_new(Turn, (prompt, output[j], output_source, limit[j], delay[j])))
         return Session(index, group, turns)
 
     def flat(self) -> tuple[Ints, Ints, Ints, Ints]:

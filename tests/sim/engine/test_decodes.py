@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.engine._decodes import FAR, Decodes
-from tests.sim.engine.worlds import Bench, request
+from sim.engine._scheduler import Plan
+from tests.sim.engine.worlds import request
 
 quick = settings(max_examples=200, deadline=None, derandomize=True)
 
@@ -88,14 +89,12 @@ def test_a_preempted_sequence_leaves_no_end_behind():
 
 
 @quick
-@given(st.integers(1, 1000), st.integers(0, 50), st.integers(0, 100_000), st.integers(0, 50))
-def test_first_boundary_from_a_time_on(first, growth, elapsed, anchor):
-    """The closed form of a boundary's step is the step found by walking."""
-    engine = Bench("vllm").engine
-    engine.anchor = anchor
-    run = type("Run", (), {"first": first, "growth": growth})
+@given(st.integers(1, 1000), st.integers(0, 50), st.integers(0, 100_000))
+def test_first_boundary_from_a_time_on(first, growth, elapsed):
+    """The closed form of a boundary is the step found by walking, and its time."""
+    plan = Plan((), 0, 0, 0, 0, 0, 0, first, growth, 0, (0, 0))
     end, step = 0, 0
     while end < elapsed:
         end += first + growth * step
         step += 1
-    assert engine._step_at(run, anchor + elapsed) == step
+    assert plan.boundary(elapsed) == (step, end)

@@ -60,7 +60,7 @@ class Bench:
         for each in requests:
             self.requests[each.view.id] = each
             each.done = Event(self.env)
-            Instant(self.env, when, SUBMIT + each.view.id, lambda event: self.engine.submit(event.value), each)
+            Instant(self.env, when, SUBMIT + each.view.id, (lambda event: self.engine.submit(event.value),), each)
         return self
 
     def run(self):
