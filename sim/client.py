@@ -153,8 +153,8 @@ class Client:
             self._end_session(live, request.ended, is_finished=is_finished)
             return
         live.turn = turn = live.turn + 1
-        delay = round(live.turns[turn].delay_s * self.ticks)
         env = self.env
+        delay = round(live.turns[turn].delay_s * self.ticks)
         Instant(env, env._now + delay, SUBMIT + 1 + live.index, self.submitting, live)
 
     # -- log ---------------------------------------------------------------------------------------------------------

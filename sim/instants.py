@@ -25,6 +25,11 @@ class Clock(simpy.Environment):
 
     _now: int
 
+    def __init__(self, initial_time: int = 0) -> None:
+        super().__init__(initial_time)
+        self.agenda = self._queue
+        """What is to happen, a heap: tick, priority, serial number and event."""
+
     @property
     def now(self) -> int:
         """The present tick."""
@@ -32,9 +37,9 @@ class Clock(simpy.Environment):
 
     def run_out(self) -> None:
         """Let everything happen until nothing is left, as ``run`` does, without its call for each event."""
-        queue = self._queue
-        while queue:
-            self._now, _, _, event = heappop(queue)  # type: ignore[assignment]
+        agenda = self.agenda
+        while agenda:
+            self._now, _, _, event = heappop(agenda)  # type: ignore[assignment]
             callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
             for callback in callbacks:
                 callback(event)
@@ -55,7 +60,7 @@ class Instant(Event):
         # one call for each thing that happens.
         self.callbacks = callbacks  # type: ignore[assignment]
         self._value = value
-        heappush(env._queue, (at, priority, next(env._eid), self))  # type: ignore[misc]
+        heappush(env.agenda, (at, priority, next(env._eid), self))  # type: ignore[misc]
 
 
 def answer(env: Clock, event: Event, priority: int, value: Any) -> None:

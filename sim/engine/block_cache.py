@@ -5,8 +5,10 @@ last holder leaves goes to the tail of the free queue and keeps its content; all
 what was there. A request gives its blocks back in reverse order, so its tail goes first and prefixes live longest.
 Never-used blocks, partial blocks and outputs that no prompt repeats stand in the same queue at their place.
 
-Blocks that decodes take are popped lazily (``owed``) before anybody looks: a pop at the head and an append at the tail
-commute, so the queue is the one that a pop at each step would leave.
+Blocks are taken by counting alone: ``free`` falls. Blocks that were never used stand at the head of the queue and are
+only counted, ``free - queued`` of them; where ``free`` is less than ``queued``, blocks of the queue are taken but not
+yet popped. They are popped before anybody looks: a pop at the head and an append at the tail commute, so the queue is
+the one that a pop at each step would leave.
 
 Source: vllm-project/vllm ``vllm/v1/core/block_pool.py`` and ``kv_cache_manager.py``.
 Left out: a second physical copy of a registered block (a fully cached prompt recomputes its last block) is held by its
@@ -25,17 +27,25 @@ class BlockCache(Tree):
         super().__init__(block)
         self.capacity = capacity
         self.free = capacity
-        """Blocks that nobody holds, cached or not."""
+        """Blocks that nobody holds, cached or not. Who takes some lowers it, having asked whether there are enough."""
         self.cached = 0
         """Of them, blocks with content that can be found."""
-        self.unused = capacity
+        self.queued = 0
+        """Blocks of all entries of the queue."""
+
+    @property
+    def unused(self) -> int:
         """Of the free, blocks never used: they stand at the head of the queue."""
-        self.owed = 0
-        """Free blocks behind these, already taken but not yet popped."""
+        return max(0, self.free - self.queued)
+
+    @property
+    def owed(self) -> int:
+        """Blocks of the queue that are taken but not yet popped."""
+        return max(0, self.queued - self.free)
 
     def usage(self) -> tuple[int, int]:
         """Blocks that requests hold, and cached blocks that nobody holds."""
-        if self.owed:
+        if self.queued > self.free:
             self.settle()
         return self.capacity - self.free, self.cached
 
@@ -45,7 +55,7 @@ class BlockCache(Tree):
         """``match`` on the settled cache; what matches nothing needs no settling."""
         if content[0][0] not in self.root.children:
             return self.root, 0
-        if self.owed:
+        if self.queued > self.free:
             self.settle()
         return self.match(content, limit)
 
@@ -72,6 +82,7 @@ class BlockCache(Tree):
                 blocks = step.end // block - step.start // block
                 if blocks:
                     self.free -= blocks
+                    self.queued -= blocks
                     self.cached -= blocks
                     self.unlink(step)
             step.refs += 1
@@ -80,30 +91,25 @@ class BlockCache(Tree):
     def take(self, blocks: int) -> None:
         """Allocate blocks from the head of the free queue; there must be enough."""
         self.free -= blocks
-        unused = self.unused
-        if blocks <= unused:
-            self.unused = unused - blocks
-        else:
-            self.unused = 0
-            self.owed += blocks - unused
 
     def settle(self) -> None:
         """Pop the blocks that were taken, forgetting what they held."""
         block, queue, owed = self.block, self.queue, self.owed
-        self.owed = 0
+        self.queued -= owed
         while owed:
             entry = queue.after
             last = entry.end // block
             blocks = last - entry.start // block
-            is_cached = entry.parent is not None
             if blocks > owed:
                 entry.end = (last - owed) * block
-                if is_cached:
+                if entry.parent is not None:
                     self.cached -= owed
                 return
             owed -= blocks
-            self.unlink(entry)
-            if is_cached:
+            queue.after = after = entry.after
+            after.before = queue
+            entry.before = entry.after = OUT
+            if entry.parent is not None:
                 self.cached -= blocks
                 self.remove(entry)
 
@@ -116,7 +122,7 @@ class BlockCache(Tree):
         at = leaf.end
         if at >= depth:
             return
-        if self.owed and (leaf.parent is not None or content[0][0] in leaf.children):
+        if self.queued > self.free and (leaf.parent is not None or content[0][0] in leaf.children):
             self.settle()
         span_end = 0
         for source, length in content:
@@ -160,6 +166,7 @@ class BlockCache(Tree):
         loose = held - node.end // block + request.duplicates
         if loose > 0:
             self.free += loose
+            self.queued += loose
             self.append(Node(None, -1, 0, loose * block))
         lower: Node | None = None
         step: Node | None = node
@@ -176,6 +183,7 @@ class BlockCache(Tree):
         block = self.block
         blocks = node.end // block - node.start // block
         self.free += blocks
+        self.queued += blocks
         self.cached += blocks
         if lower is not None and lower.source == node.source and len(node.children) == 1 and not lower.children:
             if lower.after is not OUT:

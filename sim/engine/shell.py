@@ -69,14 +69,10 @@ class Engine:
         step, ticks = run.boundary(now - self.anchor)
         if step < self.end_step - self.lag:
             self.end_step = step + self.lag
-            self._wake(step, self.anchor + ticks)
+            self.next_step = step
+            self.next_event = Instant(self.env, self.anchor + ticks, self.priority, self.reaching)
 
     # -- boundaries --------------------------------------------------------------------------------------------------
-
-    def _wake(self, step: int, at: int) -> None:
-        """Wake up at the end of a step of the run."""
-        self.next_step = step
-        self.next_event = Instant(self.env, at, self.priority, self.reaching)
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
@@ -96,10 +92,11 @@ class Engine:
             self._switch(plan, now)
             if plan is not None and self.next_step:
                 return
-        if self.env.peek() > now:
-            self._decide(now)
-        else:
+        agenda = self.env.agenda
+        if agenda and agenda[0][0] == now:
             self.next_event = Instant(self.env, now, FORM + self.index, self.forming)
+        else:
+            self._decide(now)
 
     def _form(self, event: Event) -> None:
         self._decide(self.env._now)
@@ -127,7 +124,8 @@ class Engine:
             end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
             if plan is None or not scheduler.is_quiet(run, done):
                 self.pending = plan
-                self._wake(self.end_step, end)
+                self.next_step = step
+                self.next_event = Instant(self.env, end, self.priority, self.reaching)
                 return
             for request in run.finishing:
                 if request.first_token < 0:

@@ -60,8 +60,7 @@ class VllmScheduler(Scheduler):
             self._preempt()
             preempted = True
             blocks = decodes.need_next()
-        if blocks:
-            cache.take(blocks)
+        cache.free -= blocks
         if self.prefills or (self.waiting and not preempted):
             chunks, left = self._form_chunks(now, is_admitting=not preempted)
             if chunks:
@@ -92,9 +91,7 @@ class VllmScheduler(Scheduler):
         plan, decodes = self.plan, self.decodes
         assert plan is not None
         if plan.decodes:
-            blocks = decodes.need(steps)
-            if blocks:
-                self.cache.take(blocks)
+            self.cache.free -= decodes.need(steps)
         decodes.steps += steps
         for request, _, tokens in plan.chunks:
             plan.repeated += self._take(request, tokens * steps)
