@@ -1,0 +1,191 @@
+"""Random small scenarios of one engine, served by the engine of the simulator and by the reference."""
+
+import random
+from dataclasses import dataclass, replace
+
+from simpy.events import Event
+
+from policies._content import PRIVATE, canonical, count, extend
+from policies._protocol import RequestView
+from sim.cost._coefficients import Coefficients
+from sim.engine.request import Request
+from sim.engine.sglang import SglangScheduler
+from sim.engine.shell import Engine
+from sim.engine.spec import EngineSpec, resolve
+from sim.engine.vllm import VllmScheduler
+from sim.instants import SUBMIT, Clock
+from sim.log.record import Log
+from tests.reference.sglang import Sglang
+from tests.reference.vllm import Vllm
+from tests.reference.world import Call, drive, tokens_of
+
+COSTS = {
+    "flat": {"t0": 10.0, "slopes": ((0, 0.0),)},
+    "growing": {"t0": 7.3, "slopes": ((0, 0.21), (60, 0.13)), "seq": 0.37, "ctx": 0.011, "pair": 0.003, "chunk": 1.9},
+    "by tokens": {"t0": 5.0, "slopes": ((0, 1.0),), "host0": 2.0, "host1": 0.0},
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request of a scenario: sent at a tick, or a delay after the end of another."""
+
+    serial: int
+    content: tuple
+    output: int
+    limit: int
+    source: int
+    when: int
+    after: int = -1
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """An engine and what it is asked."""
+
+    spec: EngineSpec
+    cost: str
+    asked: tuple
+
+
+def random_scenario(preset, seed):
+    """A scenario by its number; pools are small, so memory is often short."""
+    r = random.Random(f"{preset}/{seed}")
+    block = r.choice([4, 16, 16] if preset == "vllm" else [1, 1, 4, 16])
+    seqs = r.choice([2, 3, 8, 16])
+    spec = resolve(
+        EngineSpec(
+            preset,
+            overlap=r.random() < 0.5,
+            visibility=r.choice(["at_schedule", "at_schedule", "after_prefill"]) if preset == "vllm" else None,
+            block_tokens=block,
+            kv_tokens=r.choice([112, 160, 160, 256, 384, 5000]) // block * block,
+            max_num_seqs=seqs,
+            max_num_batched_tokens=max(seqs, r.choice([16, 40, 64, 500])),
+            long_prefill_token_threshold=r.choice([0, 0, 8, 24]),
+            reserve_full_prompt=r.random() < 0.6,
+            watermark_share=r.choice([0.0, 0.0, 0.1]),
+            chunked_prefill_tokens=r.choice([32, 64, 512]),
+            max_prefill_tokens=r.choice([48, 128, 1000]),
+            clip_max_new_tokens=r.choice([2, 8, 32, 4096]),
+            schedule_conservativeness=r.choice([0.1, 0.3, 1.0]),
+            new_token_ratio_decay_steps=r.choice([8, 600]),
+        )
+    )
+    asked = []
+    system, group = r.choice([0, 16, 20]), r.choice([8, 32, 50])
+    for session in range(r.choice([2, 4, 8, 14])):
+        asked += _session(r, spec, len(asked), session, (system, group))
+    return Scenario(spec, r.choice(list(COSTS)), tuple(asked))
+
+
+def _session(r, spec, serial, session, shared):
+    """The turns of one session: a common start, a part shared with its group, its own."""
+    system, group = shared
+    own = 100 + session
+    shared_tokens = group if r.random() < 0.7 else r.randint(0, group)
+    content = canonical(((0, system), (1 + session % 2, shared_tokens), (own, r.choice([0, 1, 5, 12, 16, 40]))))
+    if not content:
+        content = ((own, 8),)
+    is_live = r.random() < 0.6
+    when, after = r.choice([0, 0, r.randrange(20) * 10, r.randrange(200)]), -1
+    turns = []
+    for _ in range(r.choice([1, 1, 2, 3])):
+        output = r.choice([1, 2, r.randint(1, 20), r.randint(1, 60)])
+        limit = output if r.random() < 0.5 else output + r.choice([1, 3, 20])
+        asked = Asked(serial, content, output, limit, own if is_live else PRIVATE, when, after)
+        if count(content) + spec.block_tokens + limit >= spec.kv_tokens // spec.block_tokens * spec.block_tokens:
+            break
+        turns.append(asked)
+        when, after, serial = r.choice([0, 10, 20, 33]), serial, serial + 1
+        content = extend(extend(content, own, output), own, r.choice([1, 8, 20]))
+    return turns
+
+
+def serve(scenario, *, step_by_step=False):
+    """By the simulator's engine: marks of every request, and what its cache holds at the end."""
+    spec = scenario.spec
+    env = Clock(initial_time=0)
+    kind = VllmScheduler if spec.preset == "vllm" else SglangScheduler
+    scheduler = kind(spec, Coefficients(**COSTS[scenario.cost]), spec.kv_tokens)
+    engine = Engine(env, 0, scheduler, Log(["engine"], tick_s=1e-3), step_by_step=step_by_step)
+    requests = {}
+
+    def submit(asked, delay):
+        view = RequestView(asked.serial, {}, asked.content, count(asked.content), asked.limit)
+        request = requests[asked.serial] = Request(view, asked.output, asked.source)
+        request.done = Event(env)
+        request.done.callbacks.append(lambda event: answer(event.value))
+        event = Event(env)
+        event._ok, event._value = True, request
+        event.callbacks.append(lambda event: engine.submit(event.value))
+        env.schedule(event, SUBMIT + asked.serial, delay)
+
+    def answer(request):
+        for asked in scenario.asked:
+            if asked.after == request.view.id:
+                submit(asked, asked.when)
+
+    for asked in scenario.asked:
+        if asked.after < 0:
+            submit(asked, asked.when)
+    env.run()
+    marks = {
+        serial: (
+            request.arrived, request.scheduled, request.first_token, request.ended, request.cached_tokens,
+            request.prefill_tokens, request.recomputed_tokens, request.preemptions,
+        )
+        for serial, request in requests.items()
+    }  # fmt: skip
+    assert scheduler.cache.usage()[0] == 0
+    return marks, _shareable(_contents(scheduler.cache))
+
+
+def _contents(cache):
+    """Tokens from the start to the end of every block that can be found."""
+    found = set()
+    for node in cache.nodes():
+        path = [node]
+        while path[0].parent is not cache.root:
+            path.insert(0, path[0].parent)
+        tokens = tokens_of(canonical((each.source, each.end - each.start) for each in path))
+        first = node.start // cache.block + 1
+        found |= {tuple(tokens[: block * cache.block]) for block in range(first, node.end // cache.block + 1)}
+    return found
+
+
+def _shareable(contents):
+    """Without outputs that no prompt repeats, which cannot be found."""
+    return {tokens for tokens in contents if min(tokens) >= 0}
+
+
+def refer(scenario):
+    """By the reference."""
+    spec = scenario.spec
+    scheduler = (Vllm if spec.preset == "vllm" else Sglang)(spec)
+    calls = {}
+    for asked in scenario.asked:
+        source = asked.source if asked.source >= 0 else -2 - asked.serial
+        whole = tokens_of(extend(asked.content, source, asked.output))
+        prompt = count(asked.content)
+        calls[asked.serial] = Call(asked.serial, whole[:prompt], whole[prompt:], asked.limit)
+    timed = [
+        (calls[asked.serial], asked.when if asked.after < 0 else (calls[asked.after], asked.when))
+        for asked in scenario.asked
+    ]
+    drive(scheduler, Coefficients(**COSTS[scenario.cost]), timed, overlap=spec.overlap)
+    return {serial: call.marks() for serial, call in calls.items()}, _shareable(scheduler.contents())
+
+
+def smaller(scenario, disagrees):
+    """The scenario without the requests that a disagreement does not need: for whoever looks for its cause."""
+    for asked in reversed(scenario.asked):
+        gone = {asked.serial}
+        for each in scenario.asked:
+            if each.after in gone:
+                gone.add(each.serial)
+        rest = tuple(each for each in scenario.asked if each.serial not in gone)
+        candidate = replace(scenario, asked=rest)
+        if rest and disagrees(candidate):
+            return smaller(candidate, disagrees)
+    return scenario
