@@ -20,13 +20,14 @@ import numpy as np
 from sim.calibration.steps import PHASES, Floats, Ints, Steps
 from sim.errors import ScenarioError
 
-KNOTS: Final = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+KNOTS: Final = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 """Where g may bend, in total tokens of a step."""
 PAIR, SEQ, CTX, CHUNK = LINEAR = ("prefill_pair_ms", "decode_seq_ms", "decode_ctx_ms", "prefill_chunk_ms")
 COLUMNS: Final = {PAIR: "pairs", SEQ: "decodes", CTX: "context", CHUNK: "chunks"}
 FOLDS: Final = 100
 RESAMPLES: Final = 40
 SEED: Final = 20_250_102
+ON_PIECE: Final = 3
 APART: Final = 0.01
 """A term is identified if at least this share of its column is in none of the others."""
 
@@ -36,6 +37,7 @@ class Fit:
     """Coefficients in milliseconds, what they were fitted to, and how far off they are."""
 
     steps: Steps
+    """One for each configuration."""
     knots: tuple[int, ...]
     terms: tuple[str, ...]
     """Names of the coefficients that were fitted."""
@@ -85,6 +87,7 @@ def fit(
     resamples: int = RESAMPLES,
 ) -> Fit:
     """Fit form D to steps; ScenarioError names a term that they do not identify."""
+    steps = steps.medians()
     fixed = dict(fixed or {})
     if unknown := fixed.keys() - set(LINEAR):
         raise ScenarioError(f"{', '.join(sorted(unknown))} cannot be fixed; known: {', '.join(LINEAR)}")
@@ -94,7 +97,7 @@ def fit(
     target = (steps.ms - sum(fixed[name] * getattr(steps, COLUMNS[name]) for name in fixed)) * weights
     rows = table * weights[:, None]
     _identify(terms, rows, steps)
-    fold = _folds(steps.configuration)
+    fold = _folds(len(steps))
     parts = _triangles(rows, target, fold)
     rest = steps.ms - target / weights
     predicted = rest + np.einsum("ij,ij->i", table, _left_out(parts)[fold])
@@ -103,14 +106,17 @@ def fit(
 
 
 def bends(tokens: Floats) -> tuple[int, ...]:
-    """The knots that steps of these sizes can tell: two sizes on every piece, and one beyond the last knot."""
+    """The knots that steps of these sizes can tell: ``ON_PIECE`` sizes on every piece of g, its ends included.
+
+    Two would do for a line, but then leaving one out leaves a slope to chance.
+    """
     sizes = np.unique(tokens)
     kept = [0]
     for knot in KNOTS[1:]:
         on_piece = np.count_nonzero((sizes >= kept[-1]) & (sizes <= knot))
-        if on_piece >= 2 and sizes[-1] > knot:
+        if on_piece >= ON_PIECE and sizes[-1] > knot:
             kept.append(knot)
-    if len(kept) > 1 and np.count_nonzero(sizes >= kept[-1]) < 2:
+    if len(kept) > 1 and np.count_nonzero(sizes >= kept[-1]) < ON_PIECE:
         kept.pop()
     return tuple(kept)
 
@@ -165,11 +171,10 @@ def _help(name: str) -> str:
     return "measure steps of more sizes"
 
 
-def _folds(configuration: Ints) -> Ints:
-    """Fold of each step: configurations are dealt out in a fixed random order, the same for the same steps."""
-    count = int(configuration.max()) + 1
+def _folds(count: int) -> Ints:
+    """Fold of each configuration: dealt out in a fixed random order, the same for the same steps."""
     order = np.random.Generator(np.random.PCG64(SEED)).permutation(count)
-    return np.asarray(order % min(count, FOLDS))[configuration]
+    return np.asarray(order % min(count, FOLDS))
 
 
 def _triangles(rows: Floats, target: Floats, fold: Ints) -> list[Floats]:

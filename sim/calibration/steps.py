@@ -9,13 +9,13 @@
     ms                         duration of the step
 
 Whether ``ms`` has the host's time in it is the measurer's choice; a fit of GPU times needs ``host0_ms`` added when the
-profile is used. Rows of equal numbers are repeats of one configuration and are left out together.
+profile is used. Rows of equal numbers are repeats of one configuration: their median counts, once.
 """
 
 import csv
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,6 +65,15 @@ class Steps:
         """Number of the configuration of each step: steps that computed the same have the same."""
         columns = np.stack([getattr(self, name) for name in NUMBERS[:-1]], axis=1)
         return np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def medians(self) -> "Steps":
+        """One step for each configuration, of the median time of its repeats."""
+        number = self.configuration
+        order = np.lexsort((self.ms, number))
+        starts = np.flatnonzero(np.diff(number[order], prepend=-1))
+        counts = np.diff(starts, append=len(order))
+        ms = (self.ms[order[starts + (counts - 1) // 2]] + self.ms[order[starts + counts // 2]]) / 2
+        return replace(self.select(order[starts]), ms=ms)
 
     def select(self, rows: Any) -> "Steps":
         """Some of the steps, by mask or index."""

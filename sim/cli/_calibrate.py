@@ -40,9 +40,7 @@ def fit_profile(measurements: Path, out: Path, choice: Choice) -> None:
     known = {**figures(steps.model, steps.tp), **choice.figures}
     text = profile_yaml(found, source=choice.source or f"steps measured in {measurements.name}", figures=known)
     out.write_text(text, encoding="utf-8")
-    click.echo(
-        f"{steps.device} {steps.model} tp {steps.tp}: {len(steps)} steps, {_configurations(found)} configurations"
-    )
+    click.echo(f"{steps.device} {steps.model} tp {steps.tp}: {len(steps)} steps, {len(found.steps)} configurations")
     for line in _coefficients(found):
         click.echo(line)
     for phase, (mean, p90) in found.error_percent.items():
@@ -65,10 +63,6 @@ def _fixed(pairs: Sequence[str]) -> dict[str, float]:
             raise ScenarioError(f"--fix takes TERM=VALUE with a value of zero or more, not {pair!r}")
         found[name.strip()] = value
     return found
-
-
-def _configurations(found: Fit) -> int:
-    return int(found.steps.configuration.max()) + 1
 
 
 def _coefficients(found: Fit) -> list[str]:

@@ -1,0 +1,104 @@
+"""``windtunnel calibrate`` and ``windtunnel profiles``: what they print, write and refuse."""
+
+from pathlib import Path
+
+import pytest
+
+from sim.calibration.steps import write
+from sim.cli import main
+from sim.cost import _profiles
+from tests.sim.calibration.shipped import RTX, SCENARIO, some_steps
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_a_fit_is_written_with_its_residuals(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A profile that form_d reads, a plot beside it, what was found on stdout."""
+    write(tmp_path / "steps.csv", some_steps(150, noise=0.03))
+    out = tmp_path / "mine.yaml"
+    code, text, err = call(
+        capsys, "calibrate", str(tmp_path / "steps.csv"), "-o", str(out), "--host0-ms", "1.5", "--resamples", "5"
+    )
+    assert code == 0
+    assert "gpu model tp 1: 150 steps, 150 configurations" in text
+    assert "error of mixed steps left out: mean" in text
+    assert err.count("wrote ") == 3
+    assert (tmp_path / "mine_residuals.png").stat().st_size > 10_000
+    profile = _profiles.load(out)
+    assert profile.host0_ms == 1.5
+    assert len(profile.resamples) == 5
+    code, text, _ = call(capsys, "profiles", str(out))
+    assert code == 0
+    assert "error of decode steps: mean" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere.csv",), "error: nowhere.csv: cannot be read"),
+        (("steps.csv", "--fix", "decode_seq_ms"), "error: --fix takes TERM=VALUE"),
+        (("steps.csv", "--fix", "speed=1"), "error: speed cannot be fixed"),
+        (("steps.csv", "--device", "tpu"), "error: steps.csv: no steps chosen"),
+        (("decodes.csv",), "error: prefill_pair_ms cannot be identified"),
+        (("--check", "smoke"), "error: nothing to compare with"),
+        (("--check", "nowhere"), "error: no scenario 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    message: str,
+) -> None:
+    """Exit code 1, one line, nothing written."""
+    monkeypatch.chdir(tmp_path)
+    steps = some_steps(60)
+    write(Path("steps.csv"), steps)
+    write(Path("decodes.csv"), steps.select(steps.chunks == 0))
+    code, out, err = call(capsys, "calibrate", *arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"steps.csv", "decodes.csv"}
+
+
+@pytest.mark.parametrize("arguments", [(), ("steps.csv", "--check", "smoke")])
+def test_it_fits_or_checks(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    """One of the two."""
+    code, _, err = call(capsys, "calibrate", *arguments)
+    assert code == 2
+    assert "Give MEASUREMENTS to fit, or --check RUN." in err
+
+
+@pytest.mark.parametrize("run", [SCENARIO, SCENARIO.parent])
+def test_a_check_prints_the_errors(capsys: pytest.CaptureFixture[str], tmp_path: Path, run: Path) -> None:
+    """Makespan, TTFT, TPOT, end to end; a folder with one scenario is as good as the scenario."""
+    if run.is_dir():
+        text = SCENARIO.read_text().replace("../traces", str(SCENARIO.parents[1] / "traces"))
+        (tmp_path / "scenario.yaml").write_text(text)
+        run = tmp_path
+    code, out, _ = call(capsys, "calibrate", "--check", str(run))
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[2:6]] == ["makespan", "ttft", "tpot", "e2e"]
+    assert "300 requests" in out
+
+
+def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every shipped one with status, errors and region; one in full; the nearest name."""
+    code, out, _ = call(capsys, "profiles")
+    assert code == 0
+    assert {line.split()[0] for line in out.splitlines()[1:-1]} == set(_profiles.names())
+    assert "valid for" in out
+    code, out, _ = call(capsys, "profiles", RTX)
+    assert code == 0
+    assert "LLMServingSim" in out
+    assert "resamples for uncertainty bootstrap: 20" in out
+    code, _, err = call(capsys, "profiles", "h100-80gb_qwen3-8")
+    assert code == 1
+    assert "did you mean 'h100-80gb_qwen3-8b_tp1'" in err
