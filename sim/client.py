@@ -106,7 +106,7 @@ class Client:
         key = self.keys[index]
         self._submit(Live(self.workload.session(index), self.first_requests[index], {self.header: key} if key else {}))
 
-    def _end_session(self, live: Live, now: int, *, is_finished: bool) -> None:
+    def _end_session(self, live: Live, now: int, is_finished: bool) -> None:
         group = live.group
         self.under_way -= 1
         self.finished[group] += is_finished
@@ -150,7 +150,7 @@ class Client:
         self._write(request)
         is_finished = request.status == FINISHED
         if request.is_last or not is_finished:
-            self._end_session(live, request.ended, is_finished=is_finished)
+            self._end_session(live, request.ended, is_finished)
             return
         live.turn = turn = live.turn + 1
         env = self.env

@@ -9,9 +9,9 @@ Cost of a step: form D of the calibration fits, ``base[N] + pair*A + seq*n + ctx
 when the batch changes; step j of a run takes ``first + growth*(j-1)``.
 """
 
-import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import sqrt
 from typing import Protocol
 
 from policies._content import Content, extend
@@ -110,7 +110,7 @@ class Plan:
         if step and growth:
             # Steps grow, so this may be too far. The root of the quadratic only guesses, the loops below decide.
             slope = first - growth / 2
-            step = int((math.sqrt(slope * slope + 2 * growth * elapsed) - slope) / growth)
+            step = int((sqrt(slope * slope + 2 * growth * elapsed) - slope) / growth)
         ticks = step * first + growth * (step * (step - 1) // 2)
         while ticks >= elapsed:
             step -= 1

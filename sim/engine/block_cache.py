@@ -76,17 +76,19 @@ class BlockCache(Tree):
             node = self.split(node, depth)
         request.leaf = node
         block = self.block
-        step: Node | None = node
-        while step is not None:
-            if not step.refs:
-                blocks = step.end // block - step.start // block
+        while True:
+            if not node.refs:
+                blocks = node.end // block - node.start // block
                 if blocks:
                     self.free -= blocks
                     self.queued -= blocks
                     self.cached -= blocks
-                    self.unlink(step)
-            step.refs += 1
-            step = step.parent
+                    self.unlink(node)
+            node.refs += 1
+            parent = node.parent
+            if parent is None:
+                return
+            node = parent
 
     def take(self, blocks: int) -> None:
         """Allocate blocks from the head of the free queue; there must be enough."""

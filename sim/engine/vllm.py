@@ -62,15 +62,15 @@ class VllmScheduler(Scheduler):
             blocks = decodes.need_next()
         cache.free -= blocks
         if self.prefills or (self.waiting and not preempted):
-            chunks, left = self._form_chunks(now, is_admitting=not preempted)
+            chunks, left = self._form_chunks(now, not preempted)
             if chunks:
-                return self._mixed_plan(chunks, left, is_single=preempted)
+                return self._mixed_plan(chunks, left, preempted)
         if decodes.count:
-            return self._decode_plan(is_single=preempted)
+            return self._decode_plan(preempted)
         self.plan = None
         return None
 
-    def _form_chunks(self, now: int, *, is_admitting: bool) -> tuple[list[Chunk], int]:
+    def _form_chunks(self, now: int, is_admitting: bool) -> tuple[list[Chunk], int]:
         """The chunks of the next step, of running requests and of those it admits; and the budget left."""
         count = self.decodes.count
         left = self.budget - count
@@ -83,7 +83,7 @@ class VllmScheduler(Scheduler):
             left -= tokens
             self._take(request, tokens)
         if is_admitting and left > 0 and self.waiting:
-            left = self._admit(chunks, left, now, is_beside=bool(count or chunks))
+            left = self._admit(chunks, left, now, bool(count or chunks))
         return chunks, left
 
     def advance(self, steps: int) -> None:
@@ -98,7 +98,7 @@ class VllmScheduler(Scheduler):
 
     # -- the plan --------------------------------------------------------------------------------------------------
 
-    def _decode_plan(self, *, is_single: bool) -> Plan:
+    def _decode_plan(self, is_single: bool) -> Plan:
         """One more token for every sequence; the plan of before if they are the same."""
         decodes, plan = self.decodes, self.plan
         repeat = 1 if is_single or (self.waiting and self.opens_soon) else decodes.horizon()
@@ -114,7 +114,7 @@ class VllmScheduler(Scheduler):
         plan.repeat = repeat
         return plan
 
-    def _mixed_plan(self, chunks: list[Chunk], left: int, *, is_single: bool) -> Plan:
+    def _mixed_plan(self, chunks: list[Chunk], left: int, is_single: bool) -> Plan:
         """A step with prefill chunks; the plan of before if it is the next equal chunk of the same one prompt."""
         decodes, plan = self.decodes, self.plan
         finishing: list[Request] = []
@@ -207,7 +207,7 @@ class VllmScheduler(Scheduler):
 
     # -- admission and end -----------------------------------------------------------------------------------------
 
-    def _admit(self, chunks: list[Chunk], left: int, now: int, *, is_beside: bool) -> int:
+    def _admit(self, chunks: list[Chunk], left: int, now: int, is_beside: bool) -> int:
         """Admit waiting requests in order while budget, places and blocks last; returns the budget left."""
         block, cache, waiting, running = self.block, self.cache, self.waiting, self.running
         while waiting and left > 0 and len(running) < self.max_num_seqs:
