@@ -115,6 +115,11 @@ class ContentTree(Generic[T]):
         """Add content for a tenant; the empty content makes the tenant known."""
         self.attach(self.find(content), content, tenant)
 
+    def split(self, place: Place[T]) -> Place[T]:
+        """Make the place the end of a node of its own; returns it as it then is."""
+        node, inside, at, offset, matched = place
+        return (self._split(node, inside), inside, at, offset, matched) if inside < node.size else place
+
     def attach(self, place: Place[T], content: Content, tenant: T) -> Node[T]:
         """Insert content at the place that ``find`` gave for it; returns the node where the content ends."""
         node, inside, at, offset, _ = place
@@ -170,7 +175,7 @@ class ContentTree(Generic[T]):
         """Drop leaves, lowest number first, of each tenant with more than ``most`` (0 or more) tokens until it fits."""
         for tenant, size in self.sizes.items():
             if size > most:
-                self._shrink(tenant, most)
+                self.shrink(tenant, most)
 
     def evict_all(self, most: float) -> None:
         """Drop leaves, lowest number first, whoever has them, until the tenants have ``most`` tokens together."""
@@ -200,7 +205,8 @@ class ContentTree(Generic[T]):
             self._detach(node, parent)
         return parent
 
-    def _shrink(self, tenant: T, most: float) -> None:
+    def shrink(self, tenant: T, most: float) -> None:
+        """Drop leaves of one tenant, lowest number first, until it has ``most`` tokens."""
         leaves = self._leaves(tenant)
         heapify(leaves)
         serial = len(leaves)

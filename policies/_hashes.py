@@ -1,7 +1,7 @@
 """The hash functions that real routers place keys with, as unsigned 64-bit integers.
 
 ``blake3_u64`` (smg and sglang): the first 8 bytes of BLAKE3, little endian. ``xxh3_u64`` (smg prefix_hash): XXH3-64,
-seed 0.
+seed 0. ``xxh64_u64`` (KubeAI): XXH64, seed 0. ``md5_u128`` (production-stack's uhashring): MD5, of 128 bits.
 ``furc_u64`` (vllm-router): MurmurHash64A of the little-endian number that Facebook's furc hash gives for the key;
 furc has only 2^23 - 1 distinct values, so two keys in 8 million share a place.
 
@@ -10,9 +10,10 @@ Keys repeat from turn to turn, so results are kept in bounded tables.
 
 import struct
 from functools import lru_cache
+from hashlib import md5
 
 from blake3 import blake3
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh64_intdigest
 
 from policies._content import Content
 
@@ -36,6 +37,18 @@ def blake3_u64(text: str) -> int:
 def xxh3_u64(text: str) -> int:
     """XXH3-64 of the UTF-8 text, seed 0."""
     return xxh3_64_intdigest(text.encode())
+
+
+@lru_cache(_KEPT)
+def xxh64_u64(text: str) -> int:
+    """XXH64 of the UTF-8 text, seed 0."""
+    return xxh64_intdigest(text.encode())
+
+
+@lru_cache(_KEPT)
+def md5_u128(text: str) -> int:
+    """MD5 of the UTF-8 text as a big-endian number."""
+    return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest(), "big")
 
 
 @lru_cache(_KEPT)

@@ -117,6 +117,9 @@ class Policy:
     def dispatched(self, request: RequestView, engine: EngineView) -> None:
         """The request was sent; ``engine.in_flight`` already counts it."""
 
+    def first_token(self, request: RequestView, engine: EngineView) -> None:
+        """The first token of the answer passed; only a router that streams answers can tell."""
+
     def completed(self, request: RequestView, engine: EngineView) -> None:
         """The answer ended, well or not; ``engine.in_flight`` no longer counts it."""
 
