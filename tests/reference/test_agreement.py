@@ -7,8 +7,8 @@ from tests.reference.scenarios import random_scenario, refer, serve
 PRESETS = ("vllm", "sglang")
 NOT_YET = pytest.mark.xfail(
     strict=True,
-    reason="the engine departs from the products in the order of ends, in second copies of a block (vLLM), and in nodes "
-    "of the tree, room for a batch and retraction (SGLang)",
+    reason="the engine departs from the products in the order of ends, in second copies of a block (vLLM), in nodes of "
+    "the tree, room for a batch and retraction (SGLang)",
 )
 QUICK = range(60)
 MANY = range(60, 660)
