@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from policies._protocol import Policy  # noqa: E402 - the checkout comes first
 from sim import registry  # noqa: E402
-from sim.cost import _devices, _profiles  # noqa: E402
+from sim.cost import _devices, _models, _profiles  # noqa: E402
 from sim.engine.spec import EngineSpec  # noqa: E402
 from sim.metrics import METRICS  # noqa: E402
 from sim.scenario._model import ReplicationsModel, RouterModel, ScenarioModel  # noqa: E402
@@ -120,6 +120,23 @@ def _host(times: tuple[float, float]) -> str:
     return f"{times[0]} + {times[1]} n" if times[1] else f"{times[0]}"
 
 
+def _region(profile: _profiles.Profile) -> str:
+    return ", ".join(f"{name} {low:g} to {high:g}" for name, (low, high) in (profile.region or {}).items())
+
+
+def _shapes() -> list[tuple[str, ...]]:
+    shapes = [_models.load(_models.FOLDER / f"{name}.yaml") for name in _models.names()]
+    return [
+        (
+            f"`{each.name}`",
+            f"{each.weight_gib_per_gpu(1):.1f}",
+            f"{each.kv_bytes_per_token_per_gpu(1):,.0f}",
+            f"{each.state_mib_per_sequence:g}" if each.state_mib_per_sequence else "",
+        )
+        for each in shapes
+    ]
+
+
 def profiles() -> str:
     """The shipped cost profiles with their source and error."""
     rows = []
@@ -130,7 +147,7 @@ def profiles() -> str:
             " / ".join(f"{x:g}" for x in errors[kind]) if kind in errors else ""
             for kind in ("prefill", "decode", "mixed")
         ]
-        rows.append((f"`{name}`", each.status, *cells))
+        rows.append((f"`{name}`", each.status, *cells, _region(each)))
     devices = [
         (f"`{name}`", f"{each.memory_gib}", f"{each.slowdown}", _host(each.host_ms), _host(each.host_overlap_ms))
         for name, each in _devices.DEVICES.items()
@@ -138,8 +155,12 @@ def profiles() -> str:
     return (
         f"{HEAD}# Cost profiles\n\n"
         "Shipped in `sim/cost/profiles/`, one file each with its source and licence. Errors of the fit in percent,\n"
-        "mean and 90th percentile, on batches that it has not seen. An *estimated* profile was never measured.\n\n"
-        f"{table(('profile', 'status', 'prefill', 'decode', 'mixed'), rows)}\n# Devices\n\n"
+        "mean and 90th percentile, on batches that it has not seen; beyond what was measured a step is extrapolated.\n"
+        "An *estimated* profile was never measured. How they were made: [calibration.md](../calibration.md).\n\n"
+        f"{table(('profile', 'status', 'prefill', 'decode', 'mixed', 'measured'), rows)}\n# Models\n\n"
+        "Shapes in `sim/cost/models/`, for the cost model `roofline` and for memory; on one GPU, in 16 bits where the\n"
+        "model does not say otherwise. State: what a sequence of a hybrid model holds whatever its length.\n\n"
+        f"{table(('model', 'weights, GiB', 'KV bytes a token', 'state, MiB a sequence'), _shapes())}\n# Devices\n\n"
         "Memory that a framework can use, and the defaults that a profile or a scenario may override; n is the\n"
         "number of sequences and chunks of a step.\n\n"
         f"{table(('device', 'memory, GiB', 'slowdown', 'host time, ms', 'with overlap, ms'), devices)}"

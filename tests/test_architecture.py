@@ -28,6 +28,7 @@ FLOORS = {
     "sim.instants": 1,
     "sim.engine": 2,
     "sim.metrics": 2,
+    "sim.calibration": 2,
     "sim.router": 3,
     "sim.client": 3,
     "sim.report": 3,
@@ -36,6 +37,8 @@ FLOORS = {
     "sim.worker": 5,
     "sim.sweep": 5,
     "sim.conform": 5,
+    "sim.calibration.check": 5,
+    "sim.calibration.published": 5,
     "sim.cli": 6,
 }
 SIDEWAYS = {
@@ -52,7 +55,7 @@ ALLOWED = {
     "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report"},
     "altair": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
-    "scipy": {"sim.stats"},
+    "scipy": {"sim.stats", "sim.calibration.fit"},
     "pydantic": {"sim.closed", "sim.scenario"},
     "click": {"sim.cli"},
     "rich": {"sim.cli", "sim.report"},

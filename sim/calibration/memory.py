@@ -5,9 +5,9 @@ from sim.cost import _models
 
 def figures(model: str, tp: int) -> dict[str, float]:
     """Weights and KV bytes of one GPU where the model's shape is known; nothing otherwise."""
-    if model not in _models.names():
+    shape = _models.find(model)
+    if shape is None:
         return {}
-    shape = _models.load(_models.FOLDER / f"{model}.yaml")
     return {
         "weight_gib_per_gpu": shape.weight_gib_per_gpu(tp),
         "kv_bytes_per_token_per_gpu": shape.kv_bytes_per_token_per_gpu(tp),

@@ -5,16 +5,14 @@
 A GPU keeps its share of the KV heads of every token, so the group holds as many tokens as one GPU does. ``other``
 (activations, graphs, communicator) is 1.2 to 1.5 GiB by the block counts that vLLM 0.15 reported on H100.
 
-Left out: the state of hybrid (Mamba) models, which costs by sequence and not by token; give ``kv_tokens`` for those.
+By shape (``_models.py``) the same holds for fewer bits of KV, for latent attention, which every GPU keeps whole, and
+for more GPUs than KV heads. A sequence of a hybrid model holds a state besides, worth ``Shape.state_tokens`` of KV.
 """
 
-from typing import Final
-
 from sim.cost._devices import DEVICES
+from sim.cost._models import GIB, Shape
 from sim.cost._profiles import Profile
 from sim.errors import ScenarioError
-
-GIB: Final = 1024**3
 
 
 def kv_capacity_tokens(
@@ -60,4 +58,17 @@ def profile_capacity(profile: Profile, device: str, *, memory_share: float, othe
         weight_gib_per_gpu=profile.weight_gib_per_gpu,
         other_gib=other_gib,
         kv_bytes_per_token_per_gpu=profile.kv_bytes_per_token_per_gpu,
+    )
+
+
+def shape_capacity(
+    shape: Shape, device: str, tp: int, *, memory_share: float, other_gib: float, kv_bits: int | None = None
+) -> int:
+    """KV tokens of an engine that runs a model of this shape; ``kv_bits`` where its KV is kept in other than usual."""
+    return kv_capacity_tokens(
+        device_gib=device_gib(device),
+        memory_share=memory_share,
+        weight_gib_per_gpu=shape.weight_gib_per_gpu(tp),
+        other_gib=other_gib,
+        kv_bytes_per_token_per_gpu=shape.kv_bytes_per_token_per_gpu(tp, kv_bits),
     )

@@ -122,6 +122,11 @@ def locate(model: str, base: Path) -> Path:
     return path
 
 
+def find(model: str) -> Shape | None:
+    """The shipped description of a model, if there is one."""
+    return load(FOLDER / f"{model}.yaml") if model in names() else None
+
+
 def load(path: Path) -> Shape:
     """Read and check one description."""
     try:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sim.cost import _memory, _models
-from sim.cost._devices import DEVICES
 from sim.errors import ScenarioError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -42,13 +41,7 @@ def test_kv_and_weights_by_shape(row: dict[str, str]) -> None:
 def capacity(row: dict[str, str], other_gib: float) -> int:
     model, tp = described(row["model"]), int(row["tp"])
     device = "h100-80gb" if row["device"].startswith("H100") else "rtx4090-24gb"
-    return _memory.kv_capacity_tokens(
-        device_gib=DEVICES[device].memory_gib,
-        memory_share=0.9,
-        weight_gib_per_gpu=model.weight_gib_per_gpu(tp),
-        other_gib=other_gib,
-        kv_bytes_per_token_per_gpu=model.kv_bytes_per_token_per_gpu(tp),
-    )
+    return _memory.shape_capacity(model, device, tp, memory_share=0.9, other_gib=other_gib)
 
 
 MEASURED = rows("kv_capacity_measured.csv")
@@ -83,7 +76,13 @@ def test_capacity_of_an_fp8_expert_model() -> None:
 
 def test_fp8_kv_and_hybrid_state() -> None:
     """FP8 halves a token; a sequence of the hybrid model holds as much as 20,700 tokens, on 2 KV heads at TP2."""
-    assert shape("llama-3-8b").kv_bytes_per_token_per_gpu(1, kv_bits=8) == 65536
+    room = {"memory_share": 0.9, "other_gib": 1.4}
+    whole = _memory.shape_capacity(shape("llama-3-8b"), "h100-80gb", 1, **room)
+    assert _memory.shape_capacity(shape("llama-3-8b"), "h100-80gb", 1, kv_bits=8, **room) == pytest.approx(
+        2 * whole, abs=1
+    )
+    assert _models.find("llama-3-8b") == shape("llama-3-8b")
+    assert _models.find("nobody") is None
     hybrid = shape("nemotron-3-super-120b-a12b")
     assert hybrid.kv_bytes_per_token_per_gpu(1) == 8192
     assert hybrid.state_tokens(1) == pytest.approx(20_700, rel=0.01)
