@@ -193,3 +193,30 @@ def test_eviction_drops_the_oldest_leaf_first():
     tree.evict(0)
     assert tree.sizes == {"x": 0}
     assert tree.root.children == {}
+
+
+def test_one_budget_is_cut_from_the_oldest_leaf():
+    """All tenants together are cut, oldest leaf first, and a prefix lives as long as a leaf below it."""
+    tree = ContentTree()
+    tree.insert(((1, 10), (2, 5)), "a")
+    tree.insert(((1, 10), (3, 5)), "b")
+    tree.insert(((4, 10),), "a")
+    tree.evict_all(40)
+    assert sum(tree.sizes.values()) == 40
+    tree.evict_all(25)
+    assert tree.sizes == {"a": 10, "b": 15}
+    tree.evict_all(10)
+    assert tree.sizes == {"a": 10, "b": 0}
+    tree.evict_all(0)
+    assert tree.sizes == {"a": 0, "b": 0}
+    assert tree.root.children == {}
+
+
+def test_matches_of_every_tenant():
+    """Each tenant shares as much as it has on the path, in whole or in part of an edge."""
+    tree = ContentTree()
+    tree.insert((), "none")
+    tree.insert(((1, 10), (2, 5)), "deep")
+    tree.insert(((1, 10), (3, 5)), "shallow")
+    assert tree.matches(tree.find(((1, 10), (2, 3)))) == {"deep": 13, "shallow": 10, "none": 0}
+    assert tree.matches(tree.find(((9, 1),))) == {"deep": 0, "shallow": 0, "none": 0}

@@ -11,6 +11,7 @@ from policies.sglang.consistent_hashing import ConsistentHashing as Modulo
 from policies.smg.consistent_hashing import ConsistentHashing as Ring
 from policies.sticky_least_loaded import StickyLeastLoaded
 from policies.vllm.consistent_hash import ConsistentHash
+from policies.vllm.sticky_least_loaded import StickyLeastLoaded as VllmSticky
 from tests.policies.worlds import Picks, ask, fleet_of, set_available
 
 
@@ -129,3 +130,41 @@ def test_vllm_sends_orphans_to_the_first_available():
     for key, home in homes.items():
         assert choose(x_session_id=key) == ((0, "first_available") if home == 3 else (home, "key"))
     assert len({choose() for _ in range(5)}) == 1
+
+
+def test_headers_of_the_rings():
+    """A target, an implicit key and none of them; with no engine available each is refused."""
+    for policy in (Modulo(), Ring()):
+        fleet, choose = started(policy, (0,) * 4)
+        assert choose(cookie="c")[1] == "implicit_key_hit"
+        assert choose(cookie="")[1] == choose()[1] == choose(cookie="é" * 65)[1] == "random_fallback"
+        set_available(fleet, [False] * 4)
+        assert choose(x_smg_routing_key="a") == (None, "no_healthy_workers")
+
+
+def test_vllm_sessions_expire_at_a_sweep():
+    """A session idle for its time counts until a sweep, which comes at most once a minute."""
+    _, choose = started(VllmSticky(session_expiration_s=100.0), (0, 0))
+    home = choose(now=0.0, x_session_id="a")[0]
+    assert choose(now=1.0, x_session_id="b") == (1 - home, "new_session")
+    assert choose(now=59.0, x_session_id="b") == (1 - home, "known_session")
+    assert choose(now=99.0, x_session_id="a") == (home, "known_session")
+    assert choose(now=158.0, x_session_id="b") == (1 - home, "known_session")
+    assert choose(now=159.0, x_session_id="b") == (1 - home, "known_session")
+    assert choose(now=258.0, x_session_id="a") == (home, "new_session")
+
+
+def test_vllm_sessions_move_and_leave():
+    """A session whose engine is down is placed anew for good, and one whose engine left is new."""
+    policy = VllmSticky()
+    fleet, choose = started(policy, (0, 0))
+    home = choose(x_session_id="a")[0]
+    set_available(fleet, [home != 0, home != 1])
+    assert choose(x_session_id="a") == (1 - home, "moved_session")
+    set_available(fleet, [True, True])
+    assert choose(x_session_id="a") == (1 - home, "known_session")
+    gone = next(engine for engine in fleet.engines if engine.index != home)
+    fleet.engines.remove(gone)
+    fleet.available[:] = fleet.engines
+    policy.left(gone, fleet)
+    assert choose(x_session_id="a") == (home, "new_session")

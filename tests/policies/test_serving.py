@@ -258,6 +258,17 @@ def test_the_deepest_chunk_with_somebody_available():
     assert desk.choose(prompt((1, 128), (4, 128))) == (1, "match")
 
 
+def test_prompts_may_part_within_a_chunk():
+    """Two prompts part at 140 characters: one that leaves the first at 150 shares one chunk, and both have it."""
+    desk = Desk(Prefixaware(), 0, 0, 0)
+    desk.choose(prompt((1, 140), (2, 116)))
+    desk.up(False, True, True)
+    desk.choose(prompt((1, 140), (3, 116)))
+    desk.up(True, True, True)
+    assert desk.choose(prompt((1, 140), (2, 10), (5, 106))) == (0, "match")
+    assert desk.tied == [0, 1]
+
+
 def test_a_short_match_goes_by_rate():
     """Below 256 characters matched the request rate decides, from 256 on the match."""
     desk = Desk(Prefixaware(prefix_min_match_length=256), 0, 0)
@@ -357,6 +368,7 @@ def test_dynamo_survives_odd_answers():
     """An answer of a request that was never dispatched is ignored; so are two attempts of one; blocks have a size."""
     desk = Desk(KvRouter(), 0, 0)
     desk.policy.completed(prompt((1, 9)), desk.fleet.engines[0])
+    desk.policy.first_token(prompt((1, 9)), desk.fleet.engines[0])
     request = prompt((1, 160))
     first, second = desk.send(request), desk.send(request)
     desk.end(*first)
@@ -418,8 +430,8 @@ def test_llmd_session_and_cold_pods():
     desk = Desk(EndpointPicker(prefix_cache=0.0, queue=0.0, session_affinity=1.0), 0, 0)
     desk.choose(x_session_id="a")
     desk.up(False, True)
-    token = "b"
-    desk.choose(x_session_token=token)
+    for key in "b":
+        desk.choose(x_session_token=key)
     desk.up(True, True)
     assert [desk.choose(x_session_token=key)[0] for key in "ab"] == [0, 1]
     desk = Desk(EndpointPicker(queue=0.0, no_hit_lru=1.0), 0, 0, 0)
@@ -507,8 +519,10 @@ def test_ray_drops_locality_when_uneven():
 
 def test_ray_eviction_is_off_unless_asked_for():
     """With 60 characters allowed and 40 kept, 70 lose the older 40 at the pass; by default nothing goes."""
-    for does, branch in [(True, "smallest_tree"), (False, "match")]:
-        desk = Desk(PrefixAware(do_eviction=does, eviction_threshold_chars=60, eviction_target_chars=40), 0)
+    for does, branch in [(True, "no_candidate"), (False, "match")]:
+        policy = PrefixAware(do_eviction=does, eviction_threshold_chars=60, eviction_target_chars=40)
+        desk = Desk(policy, 0, 0)
+        desk.up(True, False)
         desk.choose(prompt((1, 40)))
         desk.choose(prompt((2, 30)))
         assert desk.choose(prompt((1, 40)), now=9.9)[1] == "match"
@@ -739,6 +753,14 @@ def test_e2_replaces_who_is_down():
     assert branch(desk, (1, 100), (2, 50)) == (1, "exploit")
     desk.up(True, True, True)
     assert branch(desk, (1, 100), (3, 50)) == (0, "exploit")
+
+
+def test_e2_without_an_owner():
+    """The owner left: what exploits its prefix may go anywhere, and the cheapest takes it."""
+    desk = Desk(E2(), 0, 0, 0)
+    branch(desk, (1, 100))
+    desk.leave(0)
+    assert branch(desk, (1, 100), (2, 50)) == (1, "exploit")
 
 
 def test_e2_forgets_after_the_window():

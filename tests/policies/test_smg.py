@@ -6,6 +6,7 @@ from policies.sglang.bucket import Bucket as SglangBucket
 from policies.sglang.manual import Manual as SglangManual
 from policies.sglang.prefix_hash import PrefixHash
 from policies.smg.bucket import Bucket
+from policies.smg.cache_aware import CacheAware
 from policies.smg.least_load import LeastLoad
 from policies.smg.manual import Manual
 from policies.smg.passthrough import Passthrough
@@ -298,6 +299,25 @@ def test_min_group_counts_keys_in_flight():
     assert desk.tied == []
 
 
+def test_keyless_requests_are_no_group():
+    """They count as load, not as a key."""
+    desk = Desk(Manual("min_group"), 0, 0)
+    index, request = desk.send()
+    assert desk.send(x_smg_routing_key="a")[0] == 0
+    desk.end(index, request)
+    assert desk.send(x_smg_routing_key="b")[0] == 1
+
+
+def test_idle_keys_go_at_a_pass():
+    """Idle for 100 s at the pass of 120 s: forgotten; used at 21 s: 99 s idle, kept until the next pass."""
+    desk = Desk(Manual("min_load", max_idle_secs=100), 0, 1)
+    desk.choose(x_smg_routing_key="a", now=20.0)
+    desk.choose(x_smg_routing_key="b", now=21.0)
+    desk.load(1, 0)
+    assert desk.choose(x_smg_routing_key="b", now=121.0) == (0, "known_key")
+    assert desk.choose(x_smg_routing_key="a", now=121.0) == (1, "new_key")
+
+
 # G. sticky override
 
 
@@ -338,6 +358,17 @@ def test_over_the_limit_the_pin_stays():
     for _ in range(2):
         desk.send(x_smg_routing_key="a")
     assert desk.choose(x_smg_routing_key="a") == (0, "over_limit")
+
+
+def test_requests_that_ended_leave_room():
+    """After one of two has ended the key stays; keyless requests pass through and count for nobody."""
+    desk = Desk(StickyOverride(over="least_load"), 0, 0)
+    sent = [desk.send(x_smg_routing_key="a"), desk.send(x_smg_routing_key="a")]
+    keyless = desk.send()
+    assert keyless[0] == 1
+    desk.end(*keyless)
+    desk.end(*sent[0])
+    assert desk.choose(x_smg_routing_key="a") == (0, "pinned")
 
 
 def test_a_refusal_below_is_a_refusal():
@@ -431,6 +462,16 @@ def test_bucket_refuses_an_unavailable_owner(policy):
 
 
 @BUCKETS
+def test_nothing_to_recut(policy):
+    """A re-cut before the first request changes nothing, and the last engine may leave."""
+    desk = Desk(policy(balance_abs_threshold=1 << 40), 0, 0)
+    assert lengths(desk, 2047, 2048, now=5.0) == [0, 1]
+    desk.leave(0)
+    desk.leave(1)
+    assert desk.choose() == (None, "no_engine")
+
+
+@BUCKETS
 def test_a_join_gives_all_to_the_first(policy):
     """The second division is of the whole range, so every real length is the first engine's until a re-cut."""
     desk = Desk(policy(balance_abs_threshold=1 << 40), 0, 0)
@@ -439,3 +480,43 @@ def test_a_join_gives_all_to_the_first(policy):
     assert lengths(desk, 3000, 10**6) == [0, 0]
     desk.leave(0)
     assert lengths(desk, 3000) == [1]
+
+
+# I. cache_aware
+
+
+def test_the_spill_gate():
+    """Load 8 with mean 2.67: over 1.5 * 2.67 and over 2.67 + max(4, ceil(3.27)): spills; 6 with mean 2 does not."""
+    desk = Desk(CacheAware(), 1, 0, 1)
+    assert desk.choose(ask(0, ((1, 100),))) == (1, "miss")
+    desk.load(0, 6, 0)
+    assert desk.choose(ask(0, ((1, 100),))) == (1, "hit")
+    desk.load(0, 8, 0)
+    assert desk.choose(ask(0, ((1, 100),))) == (0, "spill")
+    assert desk.tied == [0, 2]
+    desk.load(5, 0, 9)
+    assert desk.choose(ask(0, ((1, 100),))) == (1, "hit")
+    desk.up(False, False, True)
+    assert desk.choose(ask(0, ((1, 100),))) == (2, "miss")
+
+
+def test_ids_match_in_pages():
+    """31 shared tokens are a page of 16; under 16 tokens nothing matches; texts and ids never match each other."""
+    desk = Desk(CacheAware(cache_threshold=0.5), 1, 0)
+    ids = {"encoding": "input_ids"}
+    assert desk.choose(ask(0, ((1, 31), (2, 9)), **ids)) == (1, "miss")
+    desk.load(0, 1)
+    assert desk.choose(ask(0, ((1, 31),), **ids)) == (1, "hit")  # 16 of 31
+    assert desk.choose(ask(0, ((1, 31), (3, 1)), **ids)) == (0, "miss")  # 16 of 32
+    assert desk.choose(ask(0, ((1, 15),), **ids)) == (0, "miss")
+    assert desk.choose(ask(0, ((1, 31),))) == (0, "miss")
+
+
+def test_one_budget_for_all_engines():
+    """With 100 tokens for all, three prompts of 50 lose the oldest at the pass, whoever had it."""
+    desk = Desk(CacheAware(max_tree_size=100), 0, 0)
+    for place, source in enumerate((1, 2, 3)):
+        desk.load(place % 2, 1 - place % 2)
+        desk.choose(ask(0, ((source, 50),)))
+    assert desk.choose(ask(0, ((4, 1),)), now=60.0)[1] == "miss"
+    assert [desk.choose(ask(0, ((source, 50),)), now=60.0)[1] for source in (3, 2, 1)] == ["hit", "hit", "miss"]
