@@ -68,7 +68,7 @@ def test_value_by_hand(name: str) -> None:
 def test_pairs_do_not_mix() -> None:
     """A pair's values are those of its log alone, whatever stands beside it."""
     other = six_requests()
-    other.requests[other.requests.index(16)] = 64  # some limit, no metric
+    other.numpy("requests")["max_tokens"][0] = 64  # some limit, no metric
     assert values(six_requests(), other, six_requests()) == [
         {**values(six_requests())[0], "pair": pair} for pair in range(3)
     ]
