@@ -123,7 +123,8 @@ class Decodes:
         if self.over:
             return 1
         limit, stop = self.next_limit, self.next_stop + self.overlap
-        return (limit if limit < stop else stop) - self.steps
+        steps = (limit if limit < stop else stop) - self.steps
+        return steps if steps > 1 else 1  # the soonest may have left already: who is preempted stays in the heap
 
     def pop_limited(self) -> list[Request]:
         """Sequences whose last token is scheduled and known to be the last."""

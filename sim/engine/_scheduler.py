@@ -149,6 +149,7 @@ class Scheduler:
         self.ending: list[Request] = []
         """Requests that left the batch and whose last step is under way."""
         self.plan: Plan | None = None
+        self.admissions = 0
 
     # -- asked by the shell --------------------------------------------------------------------------------------
 
@@ -177,6 +178,9 @@ class Scheduler:
         """Account for ``steps`` more steps of the current plan."""
         raise NotImplementedError
 
+    def rest(self) -> None:
+        """There is nothing to do and nothing under way."""
+
     def is_quiet(self, plan: Plan, done: int) -> bool:
         """Whether the step under way, the ``done``-th decode step, ends without answer and registers nothing."""
         if self.ending or plan.ends_request or self.decodes.next_stop <= done:
@@ -187,8 +191,6 @@ class Scheduler:
         """Requests that have their last token once ``steps`` steps of a plan are done; marks first tokens."""
         ended: list[Request] = []
         decodes, completed = self.decodes, plan.from_step + steps
-        if plan.finishing and steps:
-            self._complete_prefills(plan, now, ended)
         if self.ending and self.ending[0].ends_at <= completed:
             ended += self.ending
             self.ending = []
@@ -197,12 +199,28 @@ class Scheduler:
                 if request.leaf is not None:
                     decodes.leave(request)
                 ended.append(request)
-        for request in ended:
-            if request.leaf is not None:
-                self._finish(request)
-            request.status = FINISHED
-            request.ended = now
-        return ended
+        computed = plan.finishing if steps else ()
+        if len(ended) > 1 or (computed and ended):
+            ended = sorted([*computed, *ended], key=_place)
+        elif computed:
+            ended = [*computed]
+        return [request for request in ended if self._complete(request, now, is_prefill=request in computed)]
+
+    def _complete(self, request: Request, now: int, *, is_prefill: bool) -> bool:
+        """The next token of a request is there, after a prefill or its last; tells whether it is the last."""
+        if is_prefill:
+            if request.first_token < 0:
+                request.first_token = now
+            self._computed(request)
+            if request.base_output < request.output_tokens:
+                return False
+            if request.joined_at >= 0 and request.leaf is not None:
+                self.decodes.leave(request)
+        if request.leaf is not None:
+            self._finish(request)
+        request.status = FINISHED
+        request.ended = now
+        return True
 
     @property
     def opens_soon(self) -> bool:
@@ -217,17 +235,6 @@ class Scheduler:
         return bool(self.ending or is_computing)
 
     # -- parts ---------------------------------------------------------------------------------------------------
-
-    def _complete_prefills(self, plan: Plan, now: int, ended: list[Request]) -> None:
-        """The step gave the first token (after a preemption: the next one) of its finishing prefills."""
-        for request in plan.finishing:
-            if request.first_token < 0:
-                request.first_token = now
-            self._computed(request)
-            if request.base_output >= request.output_tokens:
-                if request.joined_at >= 0 and request.leaf is not None:
-                    self.decodes.leave(request)
-                ended.append(request)
 
     def _computed(self, request: Request) -> None:
         """A prompt is computed: where content becomes visible only then, register it."""
@@ -322,3 +329,7 @@ class Scheduler:
             chunks, prefill, pairs, count, context, steps, decodes.version, ticks, growth,
             len(self.waiting), self.cache.usage(),
         )  # fmt: skip
+
+
+def _place(request: Request) -> int:
+    return request.place

@@ -17,7 +17,7 @@ from policies._content import Content
 class Node:
     """A run of cached tokens; ``parent`` is None for the root and for anonymous entries of the queue."""
 
-    __slots__ = ("after", "before", "children", "end", "parent", "refs", "source", "stamp", "start")
+    __slots__ = ("after", "before", "children", "end", "parent", "refs", "run", "source", "stamp", "start")
 
     before: "Node"
     after: "Node"
@@ -31,6 +31,8 @@ class Node:
         self.children: dict[int, Node] = {}
         self.before = self.after = OUT
         self.stamp = 0
+        self.run = 0
+        """Number of the insertion that made it (radix trees): nodes of one insertion are one node of the product."""
 
     def __repr__(self) -> str:
         return f"Node({self.source}: {self.start}-{self.end}, refs={self.refs})"
@@ -78,6 +80,7 @@ class Tree:
         upper = Node(parent, node.source, node.start, depth)
         upper.refs = node.refs
         upper.stamp = node.stamp
+        upper.run = node.run
         upper.children[node.source] = node
         parent.children[node.source] = upper
         node.parent = upper

@@ -27,6 +27,7 @@ class RadixCache(Tree):
         self.evictable = 0
         """Pages of unlocked nodes."""
         self.clock = 0
+        self.runs = 0
 
     def pages(self, node: Node) -> int:
         """Pages that a node owns."""
@@ -45,14 +46,46 @@ class RadixCache(Tree):
             node = self.split(node, depth)
         self.clock += 1
         request.stamp = self.clock
+        self._part(node)
         step: Node | None = node
-        while step is not None and not step.refs:
-            step.stamp = self.clock
-            if step.after is not OUT:
-                self.unlink(step)
-                self.append(step)
+        while step is not None:
+            self._access(step)
             step = step.parent
         return node, node.end // self.block * self.block
+
+    def _access(self, node: Node) -> None:
+        """A node is used now: it is evicted after all others."""
+        node.stamp = self.clock
+        if node.after is not OUT:
+            self.unlink(node)
+            self.append(node)
+
+    @staticmethod
+    def _next_of_run(node: Node) -> Node | None:
+        """The node that continues a node and was inserted with it."""
+        for child in node.children.values():
+            if child.run == node.run:
+                return child
+        return None
+
+    def _part(self, node: Node) -> None:
+        """A match or an insertion ends here: a run that goes on below is two from now on, both accessed."""
+        below = []
+        step = self._next_of_run(node)
+        if step is None:
+            return
+        while step is not None:
+            below.append(step)
+            step = self._next_of_run(step)
+        top = node
+        while top.parent is not None and top.parent.run == node.run:
+            top = top.parent
+        is_accessed = node.end // self.block > top.start // self.block
+        self.runs += 1
+        for each in reversed(below):
+            each.run = self.runs
+            if is_accessed:
+                self._access(each)
 
     def count_unlocked(self, node: Node) -> int:
         """Pages on the path to a node that are evictable now and would not be once it is locked."""
@@ -109,9 +142,13 @@ class RadixCache(Tree):
 
     def take(self, pages: int) -> None:
         """Allocate pages for a prefill, evicting if need be; ``free + evictable`` must suffice."""
+        self.make_room(pages)
+        self.free -= pages
+
+    def make_room(self, pages: int) -> None:
+        """If fewer than these are free, evict as many."""
         if self.free < pages:
             self.evict(pages)
-        self.free -= pages
 
     def take_each(self, pages: int, steps: int) -> None:
         """Allocate ``pages`` at each of ``steps`` decode steps, evicting at the step that needs it."""
@@ -130,11 +167,24 @@ class RadixCache(Tree):
             node = queue.after
             if node is queue:
                 break
-            freed += self.pages(node)
-            self.unlink(node)
-            self.remove(node)
+            for each in self._whole(node):
+                freed += self.pages(each)
+                if each.after is not OUT:
+                    self.unlink(each)
+                if each.parent is not None:
+                    self.remove(each)
         self.free += freed
         self.evictable -= freed
+
+    @staticmethod
+    def _whole(node: Node) -> list[Node]:
+        """A leaf and what was inserted with it, last first."""
+        whole = [node]
+        parent = node.parent
+        while parent is not None and parent.run == node.run:
+            whole.append(parent)
+            parent = parent.parent
+        return whole
 
     def register(self, request: Request, content: Content, tokens: int) -> None:
         """Insert the whole pages among the first ``tokens`` of the content, which the request computed.
@@ -145,6 +195,8 @@ class RadixCache(Tree):
         leaf: Node = request.leaf
         at = leaf.end
         self.clock += 1
+        self.runs += 1
+        run = self.runs
         request.stamp = self.clock
         span_end = 0
         for source, length in content:
@@ -155,7 +207,9 @@ class RadixCache(Tree):
             while at < stop:
                 child = leaf.children.get(source)
                 if child is None:
+                    self._part(leaf)
                     child = Node(leaf, source, at, stop)
+                    child.run = run
                     leaf.children[source] = child
                 else:
                     if stop < child.end:
@@ -168,4 +222,5 @@ class RadixCache(Tree):
                 at = leaf.end
             if at >= depth:
                 break
+        self._part(leaf)
         request.leaf = leaf

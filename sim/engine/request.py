@@ -18,8 +18,9 @@ class Request:
     __slots__ = (
         "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "done", "duplicates", "ended",
         "engine", "ends_at", "epoch", "first_token", "group", "high", "is_last", "joined_at", "leaf",
-        "max_tokens", "output_source", "output_tokens", "phase", "preemptions", "prefill_tokens", "prompt_tokens",
-        "recomputed_tokens", "scheduled", "session", "stamp", "status", "submitted", "target", "turn", "view",
+        "max_tokens", "output_source", "output_tokens", "phase", "place", "preemptions", "prefill_tokens",
+        "prompt_tokens", "recomputed_tokens", "scheduled", "session", "stamp", "status", "submitted", "target", "turn",
+        "view",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +62,8 @@ class Request:
         """Blocks held that another request registered first."""
         self.stamp = 0
         self.phase = 0
+        self.place = 0
+        """Its number among the admissions of its engine: the order of the batch."""
         self.joined_at = -1
         """Decode step count at which the request joined the decodes, -1 while it is not among them."""
         self.base_output = 0

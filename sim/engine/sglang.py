@@ -82,10 +82,13 @@ class SglangScheduler(Scheduler):
             return self._form_decode()
         if self.waiting or self.chunked is not None:
             return self._form_prefill(now)
-        self.ratio = self.start_ratio
-        self.ratio_from = self.decodes.steps
         self.plan = None
         return None
+
+    def rest(self) -> None:
+        """Nothing to do and nothing under way: the share of limits that is reserved starts anew."""
+        self.ratio = self.start_ratio
+        self.ratio_from = self.decodes.steps
 
     def advance(self, steps: int) -> None:
         """Account for more steps of the plan, each as it would have been formed."""
@@ -110,51 +113,57 @@ class SglangScheduler(Scheduler):
         """A batch of the chunked prompt and waiting requests, as far as the three budgets go."""
         cache, block, running = self.cache, self.block, self.running
         self.shortfall = None
+        if self.chunked is not None:
+            cache.register(self.chunked, self.chunked.content, self.chunked.computed)
         memory = (cache.free + cache.evictable) * block - self._reserved()
         chunks: list[Chunk] = []
         chunk_left, prefill_left = self.chunk, self.max_prefill
         before_batch = memory
         if self.chunked is not None:
             request = self.chunked
-            cache.register(request, request.content, request.computed)
             tokens = self._chunk_tokens(request.target - request.computed, min(chunk_left, int(memory)))
             if tokens <= 0:
                 return None
             chunks.append((request, request.computed, tokens))
-            self._take(request, tokens)
-            chunk_left -= tokens
-            prefill_left -= tokens
-            memory -= tokens
-            if request.computed == request.target:
+            paged = -(-tokens // block) * block
+            chunk_left -= paged
+            prefill_left -= paged
+            memory -= paged
+            if request.computed + tokens == request.target:
                 self.chunked = None
                 memory -= self._limit_left(request)
         while self.waiting and chunk_left > 0 and prefill_left > 0 and len(running) < self.max_num_seqs:
             request = self.waiting[0]
             node, hit = cache.find(request, request.target - 1)
-            tokens = request.target - hit
+            rest = request.target - hit
             locked = cache.count_unlocked(node)
-            need = -(-tokens // block) * block + self._limit_left(request)
+            paged = -(-rest // block) * block
+            need = paged + self._limit_left(request)
             if need >= memory - locked * block:
                 self.shortfall = (need, locked)
                 break
-            if tokens > prefill_left and chunks:
+            if chunks and paged >= prefill_left:
                 break
-            tokens = self._chunk_tokens(tokens, chunk_left)
+            tokens = self._chunk_tokens(rest, chunk_left)
             if tokens <= 0:
                 break
             self.waiting.popleft()
             running[request] = None
+            self.admissions += 1
+            request.place = self.admissions
             cache.lock(request, node)
             request.computed = hit
             if request.scheduled < 0:
                 request.scheduled = now
                 request.cached_tokens = hit
-            self._take(request, tokens)
             chunks.append((request, hit, tokens))
-            chunk_left -= tokens
-            prefill_left -= tokens
-            memory -= locked * block + tokens
-            if request.computed < request.target:
+            if self.registers_early:
+                self._take(request, tokens)
+            paged = -(-tokens // block) * block
+            chunk_left -= paged
+            prefill_left -= paged
+            memory -= locked * block + paged
+            if tokens < rest:
                 self.chunked = request
                 break
             memory -= self._limit_left(request)
@@ -162,13 +171,15 @@ class SglangScheduler(Scheduler):
 
     def _chunk_tokens(self, tokens: int, left: int) -> int:
         """The whole rest of a prompt if it fits, else whole pages of it."""
-        return tokens if tokens <= left else left // self.block * self.block
+        block = self.block
+        return tokens if -(-tokens // block) * block <= left else left // block * block
 
     def _limit_left(self, request: Request) -> int:
         """Tokens that admission reserves for the output of a request."""
         return min(request.max_tokens - request.base_output, self.clip)
 
     def _plan_prefill(self, chunks: list[Chunk], memory: float) -> Plan:
+        self._take_all(chunks)
         plan = self.plan
         finishing = [request for request, _, _ in chunks if request.computed == request.target]
         request, before, tokens = chunks[0]
@@ -185,6 +196,18 @@ class SglangScheduler(Scheduler):
             repeat = min((request.target - before - 1) // tokens, int(memory) // tokens)
             plan.repeat = max(1, repeat)
         return plan
+
+    def _take_all(self, chunks: list[Chunk]) -> None:
+        """Room for the whole batch is made at once, when all that it hits is locked."""
+        block, pages = self.block, 0
+        taken = [chunk for chunk in chunks if chunk[0].computed == chunk[1]]
+        for _, before, tokens in taken:
+            pages += -(-(before + tokens) // block) - -(-before // block)
+        if pages:
+            self.cache.take(pages)
+            self.cache.free += pages
+        for request, _, tokens in taken:
+            self._take(request, tokens)
 
     # -- decode ------------------------------------------------------------------------------------------------------
 
@@ -245,28 +268,31 @@ class SglangScheduler(Scheduler):
 
     def _ratio(self, steps: int) -> float:
         """Share of the unused limits that is reserved after ``steps`` decode steps."""
-        return max(self.min_ratio, self.ratio - (steps - self.ratio_from) * self.decay)
+        return max(self.min_ratio, self.ratio - max(0, steps - self.ratio_from) * self.decay)
 
     def _has_room(self) -> bool:
         """Whether anybody decodes once requests are retracted that leave no page for the next token."""
         decodes, cache = self.decodes, self.cache
-        retracted = False
-        while decodes.need_next() > cache.free + cache.evictable:
-            self._retract(min((r for r in self.running if r.joined_at >= 0), key=self._retract_order))
-            retracted = True
-        if retracted:
-            running = [request for request in self.running if request.joined_at >= 0]
-            limits = sum(request.max_tokens for request in running)
-            tokens = sum(self._generated(request) + RETRACT_DECODE_STEPS for request in running)
-            self.ratio = min(1.0, tokens / limits) if limits else self.start_ratio
-            self.ratio_from = decodes.steps
+        if decodes.need_next() <= cache.free + cache.evictable:
+            return decodes.count > 0
+        cache.make_room(decodes.need_next())
+        while decodes.need_next() > cache.free:
+            candidates = [request for request in reversed(self.running) if request.joined_at >= 0]
+            self._retract(min(candidates, key=self._retract_order))
+            cache.make_room(-(-decodes.count * RETRACT_DECODE_STEPS // self.block))
+            cache.make_room(decodes.need_next())
+        running = [request for request in self.running if request.joined_at >= 0]
+        limits = sum(request.max_tokens for request in running)
+        tokens = sum(self._generated(request) + RETRACT_DECODE_STEPS for request in running)
+        self.ratio = min(1.0, tokens / (limits + 1))
+        self.ratio_from = decodes.steps + 1
         return decodes.count > 0
 
     def _generated(self, request: Request) -> int:
         return request.base_output + self.decodes.steps - request.joined_at
 
-    def _retract_order(self, request: Request) -> tuple[int, int, int]:
-        return self._generated(request), -request.prompt_tokens, -request.view.id
+    def _retract_order(self, request: Request) -> tuple[int, int]:
+        return self._generated(request), -request.prompt_tokens
 
     def _retract(self, request: Request) -> None:
         """Free what a request does not share and queue it again, prompt and output so far."""

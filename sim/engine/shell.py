@@ -110,6 +110,8 @@ class Engine:
         run, scheduler = self.run, self.scheduler
         done = scheduler.decodes.steps
         plan = scheduler.form(now)
+        if plan is None and (run is None or self.next_step == self.end_step):
+            scheduler.rest()
         if run is None:
             self._switch(plan, now)
         elif plan is run:

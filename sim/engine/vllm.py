@@ -226,6 +226,8 @@ class VllmScheduler(Scheduler):
                 break
             waiting.popleft()
             running[request] = None
+            self.admissions += 1
+            request.place = self.admissions
             cache.hold(request, node, depth)
             request.computed = hit
             if request.scheduled < 0:
