@@ -8,8 +8,8 @@
     chunks                     K: number of prefill chunks
     ms                         duration of the step
 
-Whether ``ms`` has the host's time in it is the measurer's choice; a fit of GPU times needs ``host0_ms`` added when the
-profile is used. Rows of equal numbers are repeats of one configuration: their median counts, once.
+A profile gives back the times that it was fitted to: where ``ms`` is the GPU's time alone, or that of short bursts, host
+time and slowdown have to be added to it. Rows of equal numbers are repeats of one configuration: their median counts, once.
 """
 
 import csv

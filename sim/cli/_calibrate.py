@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.calibration.fit import Fit, fit
 from sim.calibration.score import Score
-from sim.calibration.steps import PHASES, read
+from sim.calibration.steps import PHASES, read, write
 from sim.errors import ScenarioError
 
 HEAD = f"{'':<10}{'measured':>12}{'simulated':>12}{'mean':>9}{'p50':>9}{'p99':>9}{'each':>9}{'each p90':>10}"
@@ -83,6 +83,17 @@ def _plot(found: Fit, out: Path) -> list[Path]:
     title = f"{found.steps.device}, {found.steps.model}, tp {found.steps.tp}: steps left out of the fit"
     chart = charts.residuals(phases, found.steps.ms[rows].tolist(), found.errors[rows].tolist(), title)
     return charts.save(chart, out.with_name(f"{out.stem}_residuals"))
+
+
+def write_steps(log: Path, out: Path, *, device: str, model: str, tp: int) -> None:
+    """Write the decode steps of an engine's log as measurements."""
+    from sim.calibration.step_log import read_log
+
+    found = read_log(log, device=device, model=model, tp=tp)
+    write(out, found)
+    low, high = found.decodes.min(), found.decodes.max()
+    click.echo(f"{len(found)} decode steps of {low:g} to {high:g} sequences")
+    click.echo(f"wrote {out}", err=True)
 
 
 def check_run(run: str, overrides: Sequence[str]) -> None:

@@ -135,9 +135,27 @@ def policies(kind: str | None) -> None:
 @click.option("--model", help="Fit the rows of this model.")
 @click.option("--tp", type=click.IntRange(min=1), help="Fit the rows of this tensor-parallel size.")
 @click.option("--fix", "fixed", multiple=True, metavar="TERM=VALUE", help="Do not fit this term. Repeatable.")
-@click.option("--host0-ms", type=click.FloatRange(min=0), help="Host time of a step that the measurements leave out.")
-@click.option("--host1-ms", type=click.FloatRange(min=0), help="The same of each sequence of a step.")
-@click.option("--slowdown", type=click.FloatRange(min=0, min_open=True), help="Steady rate over the measured one.")
+@click.option(
+    "--host0-ms",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Host time of a step that the measurements leave out.",
+)
+@click.option(
+    "--host1-ms",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="The same of each sequence of a step.",
+)
+@click.option(
+    "--slowdown",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Steady rate over the measured one, where steps were timed in bursts.",
+)
 @click.option("--source", default="", help="Where the measurements come from, for the profile.")
 @click.option(
     "--resamples", type=click.IntRange(0, 1000), default=40, show_default=True, help="Bootstrap fits to keep."
@@ -151,9 +169,9 @@ def calibrate(
     model: str | None,
     tp: int | None,
     fixed: tuple[str, ...],
-    host0_ms: float | None,
-    host1_ms: float | None,
-    slowdown: float | None,
+    host0_ms: float,
+    host1_ms: float,
+    slowdown: float,
     source: str,
     resamples: int,
     overrides: tuple[str, ...],
@@ -175,10 +193,26 @@ def calibrate(
         _calibrate.check_run(run_name, overrides)
         return
     assert measurements is not None
-    figures = {"host0_ms": host0_ms, "host1_ms": host1_ms, "slowdown": slowdown}
-    given = {name: value for name, value in figures.items() if value is not None}
-    choice = _calibrate.Choice(device, model, tp, fixed, source, resamples, given)
+    figures = {"slowdown": slowdown, "host0_ms": host0_ms, "host1_ms": host1_ms}
+    choice = _calibrate.Choice(device, model, tp, fixed, source, resamples, figures)
     _calibrate.fit_profile(measurements, out or Path("profile.yaml"), choice)
+
+
+@windtunnel.command(short_help="Turn an engine's log into measured steps.")
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), default=Path("steps.csv"), show_default=True)
+@click.option("--device", required=True, help="GPU type, as in h100-80gb.")
+@click.option("--model", required=True, help="Model, as in llama-3-8b.")
+@click.option("--tp", type=click.IntRange(min=1), default=1, show_default=True, help="Tensor-parallel size.")
+def steps(log: Path, out: Path, device: str, model: str, tp: int) -> None:
+    """Write the decode steps of LOG, of vLLM or SGLang, as a CSV for ``windtunnel calibrate``.
+
+    vLLM: --enable-logging-iteration-details, with synchronous scheduling. SGLang: --decode-log-interval 1. No log says
+    what stood before a prefill chunk: measure prefill by prompts of your own and add rows.
+    """
+    from sim.cli._calibrate import write_steps
+
+    write_steps(log, out, device=device, model=model, tp=tp)
 
 
 @windtunnel.command(short_help="List the cost profiles, or show one.")

@@ -82,6 +82,7 @@ class FormD:
     def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
         """Profile, its status, and the knobs as they resolve: what a reader must know of the cost in use."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
+        draw(profile, self.uncertainty, None)
         slowdown, host0, host1 = self._knobs.resolve(profile, device, overlap)
         drawn = "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
         return (

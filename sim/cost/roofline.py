@@ -88,6 +88,7 @@ class Roofline:
     def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
         """What a reader must know of the cost in use."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
+        draw(profile, self.uncertainty, None)
         slowdown, host0, host1 = self._knobs.resolve(profile, device, overlap)
         drawn = "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
         return f"{profile.name} (estimated), slowdown {slowdown:g}, host0_ms {host0:g}, host1_ms {host1:g}{drawn}"

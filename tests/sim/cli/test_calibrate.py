@@ -30,7 +30,7 @@ def test_a_fit_is_written_with_its_residuals(capsys: pytest.CaptureFixture[str],
     assert err.count("wrote ") == 3
     assert (tmp_path / "mine_residuals.png").stat().st_size > 10_000
     profile = _profiles.load(out)
-    assert profile.host0_ms == 1.5
+    assert (profile.slowdown, profile.host0_ms, profile.host1_ms) == (1.0, 1.5, 0.0)
     assert len(profile.resamples) == 5
     code, text, _ = call(capsys, "profiles", str(out))
     assert code == 0
@@ -102,3 +102,17 @@ def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> No
     code, _, err = call(capsys, "profiles", "h100-80gb_qwen3-8")
     assert code == 1
     assert "did you mean 'h100-80gb_qwen3-8b_tp1'" in err
+
+
+def test_a_log_becomes_measurements(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Steps that ``calibrate`` reads; what they lack it names."""
+    line = (
+        "Decode batch, #running-req: {n}, #token: {c}, cuda graph: True, gen throughput (token/s): {r}, #queue-req: 0\n"
+    )
+    log, out = tmp_path / "engine.log", tmp_path / "steps.csv"
+    log.write_text("".join(line.format(n=n, c=n * 100 * k, r=n * 80.0) for n in range(1, 20) for k in (1, 2, 3)))
+    code, text, _ = call(capsys, "steps", str(log), "-o", str(out), "--device", "gpu", "--model", "m")
+    assert (code, text) == (0, "56 decode steps of 1 to 19 sequences\n")
+    code, _, err = call(capsys, "calibrate", str(out))
+    assert code == 1
+    assert "prefill_pair_ms cannot be identified: no step has pairs" in err

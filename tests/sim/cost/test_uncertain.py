@@ -81,6 +81,8 @@ def test_what_a_profile_does_not_know_cannot_be_drawn() -> None:
     """No resamples, no stated error: said before anything runs."""
     with pytest.raises(ScenarioError, match="has no resamples to draw from"):
         compiled(FormD(uncertainty="bootstrap"), H100)
+    with pytest.raises(ScenarioError, match="has no resamples"):
+        FormD(uncertainty="bootstrap").describe(overlap=True, **H100)  # type: ignore[arg-type]
     flat = {"t0_ms": 1.0, "token_ms": {0: 0.1}} | dict.fromkeys(_profiles.TIMES[1:], 0.0)
     with pytest.raises(ScenarioError, match="states no error of prefill and decode"):
         compiled(FormD(uncertainty="stated", coefficients=flat), H100)
