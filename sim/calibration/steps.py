@@ -8,8 +8,9 @@
     chunks                     K: number of prefill chunks
     ms                         duration of the step
 
-A profile gives back the times that it was fitted to: where ``ms`` is the GPU's time alone, or that of short bursts, host
-time and slowdown have to be added to it. Rows of equal numbers are repeats of one configuration: their median counts, once.
+A profile gives back the times that it was fitted to: where ``ms`` is the GPU's time alone, or that of short bursts,
+host time and slowdown have to be added to it. Rows of equal numbers are repeats of one configuration: their median
+counts, once.
 """
 
 import csv
