@@ -38,6 +38,10 @@ class Row:
     """What the policy did: the recorded choice, wherever the rule allows it."""
     allowed: tuple[str | None, ...]
     """All that the policy's rule allows."""
+    branch: str
+    """Way through the policy that led to what it did."""
+    in_flight: Mapping[str, int]
+    """Requests in flight on each engine when it was asked, in the router's order."""
 
     @property
     def passes(self) -> bool:
@@ -168,7 +172,9 @@ def _decide(record: Mapping[str, Any], request: RequestView, world: World) -> tu
     found = list(outcomes(world, request))
     allowed = tuple(dict.fromkeys(outcome.url for outcome in found))
     outcome = next((outcome for outcome in found if outcome.url == expected), found[0])
-    row = Row(record["id"], "determined" if len(allowed) == 1 else "open", expected, outcome.url, allowed)
+    in_flight = {engine.url: engine.in_flight for engine in world.fleet.engines}
+    kind: Literal["determined", "open"] = "determined" if len(allowed) == 1 else "open"
+    row = Row(record["id"], kind, expected, outcome.url, allowed, outcome.branch, in_flight)
     if expected is not None:
         outcome.world.dispatch(record["id"], request, outcome.world.engine(expected))
         if not record["hold"]:
