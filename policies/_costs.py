@@ -22,9 +22,8 @@ def random_lowest(engines: Sequence[EngineView], cost: Cost, pick: Pick) -> Engi
     return chosen
 
 
-def softmax_lowest(engines: Sequence[EngineView], cost: Cost, temperature: float, pick: Pick) -> EngineView:
+def softmax_lowest(engines: Sequence[EngineView], costs: Sequence[float], temperature: float, pick: Pick) -> EngineView:
     """An engine with probability proportional to ``exp(-cost / (max - min) / temperature)``; 0 takes the lowest."""
-    costs = [cost(engine) for engine in engines]
     least, spread = min(costs), max(costs) - min(costs)
     if temperature == 0 or spread == 0:
         tied = [engine for engine, each in zip(engines, costs, strict=True) if each == least]

@@ -91,7 +91,7 @@ class Weighted(Policy):
         last = self._last.get(key)
         if last in scores:
             scores[last] += self.affinity
-        chosen = softmax_lowest(available, lambda each: -scores[each], self.temperature, pick)
+        chosen = softmax_lowest(available, [-scores[each] for each in available], self.temperature, pick)
         if self.affinity and key:
             self._last[key] = chosen
         if self.prefix:

@@ -101,13 +101,7 @@ class KvRouter(Policy):
         if not available:
             return None, "no_engine", 0
         overlaps = self._overlaps(request, available, now)
-        least = min(self._prefill.get(engine, 0.0) for engine in available)
-        chosen = softmax_lowest(
-            available,
-            lambda engine: self._cost(engine, request, overlaps[engine], least),
-            self.router_temperature,
-            pick,
-        )
+        chosen = softmax_lowest(available, self._costs(available, request, overlaps), self.router_temperature, pick)
         self._overlap = overlaps[chosen]
         self._index.add(request.content, chosen, now)
         return chosen, "overlap" if self._overlap else "no_overlap", int(self._overlap)
@@ -115,21 +109,28 @@ class KvRouter(Policy):
     def _overlaps(self, request: RequestView, available: list[EngineView], now: float) -> dict[EngineView, float]:
         """Tokens of the prompt in whole blocks that each worker has cached."""
         guessed = self._index.match(request.content, now)
-        return {
-            engine: self._index.whole(engine.cached_tokens(request.content))
-            if self.use_kv_events and engine.cached_tokens is not None
-            else guessed.get(engine, 0.0)
-            for engine in available
-        }
+        overlaps = {engine: guessed.get(engine, 0.0) for engine in available}
+        if self.use_kv_events:
+            for engine in available:
+                if engine.cached_tokens is not None:
+                    overlaps[engine] = self._index.whole(engine.cached_tokens(request.content))
+        return overlaps
 
-    def _cost(self, engine: EngineView, request: RequestView, overlap: float, least: float) -> float:
-        size = self.block_size
-        waiting = self._prefill.get(engine, 0.0)
-        excess = (waiting - least) / size / max(self._blocks(request), 1)
-        credit = self.overlap_score_credit / (1 + self.overlap_score_credit_decay * excess)
-        prefill = max(0.0, (waiting + request.prompt_tokens) / size - credit * overlap / size)
-        decode = self._decode.get(engine, 0.0) + self._blocks(request)
-        return self.prefill_load_scale * prefill + decode + self.decode_active_request_weight * engine.in_flight
+    def _costs(self, workers: list[EngineView], request: RequestView, overlaps: dict[EngineView, float]) -> list[float]:
+        """Cost of the request on each worker, in blocks."""
+        size, tokens, blocks = self.block_size, request.prompt_tokens, self._blocks(request)
+        decay, active = self.overlap_score_credit_decay, self.decode_active_request_weight
+        waiting = [self._prefill.get(worker, 0.0) for worker in workers]
+        least = min(waiting)
+        costs = []
+        for worker, queued in zip(workers, waiting, strict=True):
+            credit = self.overlap_score_credit
+            if decay:
+                credit /= 1 + decay * (queued - least) / size / max(blocks, 1)
+            prefill = (queued + tokens - credit * overlaps[worker]) / size
+            cost = self.prefill_load_scale * prefill if prefill > 0 else 0.0
+            costs.append(cost + self._decode.get(worker, 0.0) + blocks + active * worker.in_flight)
+        return costs
 
     def _blocks(self, request: RequestView) -> int:
         return -(-request.prompt_tokens // self.block_size)

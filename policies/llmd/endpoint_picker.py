@@ -97,35 +97,47 @@ class EndpointPicker(Policy):
     def _held(self, request: RequestView, pods: list[EngineView]) -> dict[EngineView, float]:
         """Tokens of the prompt in whole blocks that each pod holds."""
         guessed = self._index.match(request.content)
-        return {
-            pod: guessed.get(pod, 0.0)
-            if pod.cached_tokens is None
-            else float(pod.cached_tokens(request.content) // _BLOCK_TOKENS * _BLOCK_TOKENS)
-            for pod in pods
-        }
+        held = {pod: guessed.get(pod, 0.0) for pod in pods}
+        for pod in pods:
+            if pod.cached_tokens is not None:
+                held[pod] = float(pod.cached_tokens(request.content) // _BLOCK_TOKENS * _BLOCK_TOKENS)
+        return held
 
     def _score(
         self, request: RequestView, pods: list[EngineView], held: dict[EngineView, float], key: str
     ) -> dict[EngineView, float]:
-        waiting = {pod: pod.report.waiting if pod.report else 0 for pod in pods}
-        least, most = min(waiting.values()), max(waiting.values())
-        busiest = max(pod.in_flight for pod in pods)
-        ranks = self._ranks(pods) if self.no_hit_lru and not any(held.values()) else dict.fromkeys(pods, 0.5)
         whole = self._index.whole(request.prompt_tokens)
         if any(pod.cached_tokens for pod in pods):
             whole = request.prompt_tokens // _BLOCK_TOKENS * _BLOCK_TOKENS
+        scale = self.prefix_cache / max(whole, 1)
+        scores = {pod: scale * held[pod] for pod in pods}
+        if self.queue or self.load_aware:
+            self._add_waiting(scores)
+        if self.kv_cache_utilization:
+            for pod in pods:
+                scores[pod] += self.kv_cache_utilization * (1 - (pod.report.kv_share if pod.report else 0.0))
+        if self.active_request:
+            busiest = max(pod.in_flight for pod in pods)
+            for pod in pods:
+                free = (busiest - pod.in_flight) / busiest * self.max_busy_score if pod.in_flight else 1.0
+                scores[pod] += self.active_request * free
+        if self.no_hit_lru:
+            ranks = dict.fromkeys(pods, 0.5) if any(held.values()) else self._ranks(pods)
+            for pod in pods:
+                scores[pod] += self.no_hit_lru * ranks[pod]
         last = self._last.get(key)
-        scores = {}
-        for pod in pods:
-            score = self.prefix_cache * held[pod] / max(whole, 1)
-            score += self.queue * ((most - waiting[pod]) / (most - least) if most > least else 1.0)
-            score += self.kv_cache_utilization * (1 - (pod.report.kv_share if pod.report else 0.0))
-            score += self.load_aware * 0.5 * (1 - min(waiting[pod], _WAITING_LIMIT) / _WAITING_LIMIT)
-            idle = (busiest - pod.in_flight) / busiest * self.max_busy_score if pod.in_flight else 1.0
-            score += self.active_request * idle
-            score += self.session_affinity * (pod is last)
-            scores[pod] = score + self.no_hit_lru * ranks[pod]
+        if last in scores:
+            scores[last] += self.session_affinity
         return scores
+
+    def _add_waiting(self, scores: dict[EngineView, float]) -> None:
+        """Add what the reported queues score."""
+        waiting = {pod: pod.report.waiting if pod.report else 0 for pod in scores}
+        least, most = min(waiting.values()), max(waiting.values())
+        for pod, length in waiting.items():
+            score = self.queue * ((most - length) / (most - least) if most > least else 1.0)
+            score += self.load_aware * 0.5 * (1 - min(length, _WAITING_LIMIT) / _WAITING_LIMIT)
+            scores[pod] += score
 
     def _ranks(self, pods: list[EngineView]) -> dict[EngineView, float]:
         """1 for the pod whose last cold prompt is longest ago, 0 for the latest; no such prompt is longest ago."""

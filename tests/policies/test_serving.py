@@ -335,15 +335,11 @@ def test_weights_of_the_cost():
 
 
 def test_the_credit_decays_with_prefill():
-    """20 blocks of prefill in excess, 10 in the prompt: at decay 1 the credit of 10 is a third."""
-    desk = Desk(KvRouter(overlap_score_credit_decay=1.0, use_kv_events=False), 0, 0)
-    desk.policy._prefill = {desk.fleet.engines[0]: 320.0}
-    holds(desk, 160, 0)
-    desk.policy.use_kv_events = True
-    costs = [
-        desk.policy._cost(engine, prompt((1, 160)), overlap, 0.0)
-        for engine, overlap in zip(desk.fleet.engines, (160.0, 0.0), strict=True)
-    ]
+    """20 blocks of prefill in excess, 10 in the prompt: at decay 1 the credit of 10 is a third of it."""
+    desk = Desk(KvRouter(overlap_score_credit_decay=1.0), 0, 0)
+    engines = desk.fleet.engines
+    desk.policy._prefill = {engines[0]: 320.0}
+    costs = desk.policy._costs(engines, prompt((1, 160)), dict(zip(engines, (160.0, 0.0), strict=True)))
     assert costs == pytest.approx([20 + 10 - 10 / 3 + 10, 10 + 10])
 
 
