@@ -110,7 +110,7 @@ class BucketPolicy(Policy):
             return None, "no_engine", 0
         if self._passes.are_due(now):
             self._intervals.recut([chars for _, chars, _ in self._window], self._total)
-        length = int(request.prompt_tokens * request.chars_per_token)
+        length = self._length(request)
         least, most = min(self._chars.values()), max(self._chars.values())
         if most - least > self.balance_abs_threshold and most > self.balance_rel_threshold * least:
             tied = [engine for engine, chars in self._chars.items() if chars == least]
@@ -121,6 +121,10 @@ class BucketPolicy(Policy):
         if not engine.is_available:
             return None, "unavailable", 0
         return engine, branch, 0
+
+    def _length(self, request: RequestView) -> int:
+        """Size of a prompt; its characters."""
+        return int(request.prompt_tokens * request.chars_per_token)
 
     def _divide(self, engines: list[EngineView]) -> None:
         self._intervals.divide(engines)

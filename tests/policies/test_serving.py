@@ -9,7 +9,6 @@ from policies.aibrix.least_request import LeastRequest
 from policies.aibrix.power_of_two import PowerOfTwo
 from policies.aibrix.prefix_cache import PrefixCache
 from policies.aibrix.prefix_cache_preble import PrefixCachePreble
-from policies.aibrix.throughput import Throughput
 from policies.dynamo.kv_router import KvRouter
 from policies.kubeai.least_load import LeastLoad
 from policies.kubeai.prefix_hash import PrefixHash
@@ -38,7 +37,6 @@ EVERY = pytest.mark.parametrize(
         PrefixHash,
         Prefixaware,
         Session,
-        Throughput,
     ],
 )
 
@@ -551,24 +549,20 @@ def test_aibrix_least_request_and_pair():
     assert desk.choose() == (1, "only_one")
 
 
-@pytest.mark.parametrize(
-    ("cls", "signal", "branch"),
-    [(LeastKvCache, "kv_share", "least_kv_cache"), (Throughput, "tokens_per_s", "lowest_throughput")],
-)
-def test_aibrix_lowest_metric(cls, signal, branch):
+def test_aibrix_least_kv_cache():
     """Lowest reading, random of equals; a pod without one is passed over; without any at all the choice is random."""
-    desk = Desk(cls(), 9, 0, 0)
+    desk = Desk(LeastKvCache(), 9, 0, 0)
     assert desk.choose() == (0, "no_report")
     assert desk.tied == [0, 1, 2]
-    desk.report(0, **{signal: 0.5})
-    assert desk.choose() == (0, branch)
-    desk.report(1, **{signal: 0.2})
-    assert desk.choose() == (1, branch)
-    desk.report(2, **{signal: 0.2})
-    assert desk.choose() == (1, branch)
+    desk.report(0, kv_share=0.5)
+    assert desk.choose() == (0, "least_kv_cache")
+    desk.report(1, kv_share=0.2)
+    assert desk.choose() == (1, "least_kv_cache")
+    desk.report(2, kv_share=0.2)
+    assert desk.choose() == (1, "least_kv_cache")
     assert desk.tied == [1, 2]
     desk.up(True, False, True)
-    assert desk.choose() == (2, branch)
+    assert desk.choose() == (2, "least_kv_cache")
 
 
 def test_aibrix_prefers_the_better_match():

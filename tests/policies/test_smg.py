@@ -461,6 +461,15 @@ def test_bucket_refuses_an_unavailable_owner(policy):
     assert desk.choose(ask(0, ((0, 100),))) == (1, "fewest_chars")
 
 
+@pytest.mark.parametrize(("policy", "place"), [(SglangBucket, 1), (Bucket, 0)])
+def test_ids_are_measured_in_tokens(policy, place):
+    """1,000 ids at four characters each are 4,000 characters to sglang's router and 1,000 tokens to smg."""
+    desk = Desk(policy(balance_abs_threshold=1 << 40), 0, 0)
+    request = ask(0, ((0, 1000),), "input_ids")
+    request.chars_per_token = 4.0
+    assert desk.choose(request)[0] == place
+
+
 @BUCKETS
 def test_nothing_to_recut(policy):
     """A re-cut before the first request changes nothing, and the last engine may leave."""
