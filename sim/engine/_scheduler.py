@@ -199,28 +199,39 @@ class Scheduler:
                 if request.leaf is not None:
                     decodes.leave(request)
                 ended.append(request)
-        computed = plan.finishing if steps else ()
-        if len(ended) > 1 or (computed and ended):
-            ended = sorted([*computed, *ended], key=_place)
-        elif computed:
-            ended = [*computed]
-        return [request for request in ended if self._complete(request, now, is_prefill=request in computed)]
+        if len(ended) > 1:
+            ended.sort(key=_place)
+        if plan.finishing and steps:
+            return self._complete_prefills(plan, ended, now)
+        for request in ended:
+            self._end(request, now)
+        return ended
 
-    def _complete(self, request: Request, now: int, *, is_prefill: bool) -> bool:
-        """The next token of a request is there, after a prefill or its last; tells whether it is the last."""
-        if is_prefill:
-            if request.first_token < 0:
-                request.first_token = now
-            self._computed(request)
-            if request.base_output < request.output_tokens:
-                return False
-            if request.joined_at >= 0 and request.leaf is not None:
-                self.decodes.leave(request)
+    def _complete_prefills(self, plan: Plan, ended: list[Request], now: int) -> list[Request]:
+        """The step gave the first token (after a preemption: the next one) of its finishing prefills.
+
+        What ends is handled in the order of the batch, together with what else ended.
+        """
+        answered: list[Request] = []
+        computed = plan.finishing
+        for request in sorted([*computed, *ended], key=_place):
+            if request in computed:
+                if request.first_token < 0:
+                    request.first_token = now
+                self._computed(request)
+                if request.base_output < request.output_tokens:
+                    continue
+                if request.joined_at >= 0 and request.leaf is not None:
+                    self.decodes.leave(request)
+            self._end(request, now)
+            answered.append(request)
+        return answered
+
+    def _end(self, request: Request, now: int) -> None:
         if request.leaf is not None:
             self._finish(request)
         request.status = FINISHED
         request.ended = now
-        return True
 
     @property
     def opens_soon(self) -> bool:

@@ -10,6 +10,7 @@ content that can be found) stand in it too. Cost of a match or an insertion is O
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from policies._content import Content
 
@@ -17,7 +18,7 @@ from policies._content import Content
 class Node:
     """A run of cached tokens; ``parent`` is None for the root and for anonymous entries of the queue."""
 
-    __slots__ = ("after", "before", "children", "end", "parent", "refs", "run", "source", "stamp", "start")
+    __slots__ = ("after", "before", "children", "copies", "end", "parent", "refs", "run", "source", "stamp", "start")
 
     before: "Node"
     after: "Node"
@@ -31,11 +32,25 @@ class Node:
         self.children: dict[int, Node] = {}
         self.before = self.after = OUT
         self.stamp = 0
+        self.copies: list[Copy] | None = None
+        """Further physical copies of its blocks, oldest first (hash-chained caches)."""
         self.run = 0
         """Number of the insertion that made it (radix trees): nodes of one insertion are one node of the product."""
 
     def __repr__(self) -> str:
         return f"Node({self.source}: {self.start}-{self.end}, refs={self.refs})"
+
+
+class Copy(Node):
+    """A further physical copy of a node's blocks, held by one request or standing in the queue."""
+
+    __slots__ = ("holder", "original")
+
+    def __init__(self, original: Node, holder: Any) -> None:
+        super().__init__(None, original.source, original.start, original.end)
+        self.original = original
+        self.holder = holder
+        """The request that holds it; None while it stands in the queue."""
 
 
 OUT: Node = object.__new__(Node)

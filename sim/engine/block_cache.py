@@ -10,13 +10,16 @@ only counted, ``free - queued`` of them; where ``free`` is less than ``queued``,
 yet popped. They are popped before anybody looks: a pop at the head and an append at the tail commute, so the queue is
 the one that a pop at each step would leave.
 
+A request that computes what another registered first (a fully cached prompt recomputes its last block) has a physical
+copy of its own: there is no merging. Copies of a node stand in a list, oldest first; a look-up gives the oldest, and
+content is forgotten when its last copy is popped.
+
 Source: vllm-project/vllm ``vllm/v1/core/block_pool.py`` and ``kv_cache_manager.py``.
-Left out: a second physical copy of a registered block (a fully cached prompt recomputes its last block) is held by its
-request but never found; block hashes as numbers; cache salts.
+Left out: block hashes as numbers; cache salts.
 """
 
 from policies._content import Content
-from sim.engine._tree import OUT, Node, Tree
+from sim.engine._tree import OUT, Copy, Node, Tree
 from sim.engine.request import Request
 
 
@@ -64,8 +67,9 @@ class BlockCache(Tree):
         block, blocks = self.block, 0
         end = depth
         step: Node | None = node
-        while step is not None and not step.refs:
-            blocks += end // block - step.start // block
+        while step is not None:
+            if not step.refs:
+                blocks += end // block - step.start // block
             end = step.start
             step = step.parent
         return blocks
@@ -102,18 +106,75 @@ class BlockCache(Tree):
             entry = queue.after
             last = entry.end // block
             blocks = last - entry.start // block
-            if blocks > owed:
-                entry.end = (last - owed) * block
-                if entry.parent is not None:
-                    self.cached -= owed
+            taken = blocks if blocks < owed else owed
+            owed -= taken
+            is_anonymous = entry.parent is None and entry.__class__ is Node
+            if not is_anonymous:
+                self.cached -= taken
+                if entry.copies or entry.__class__ is Copy:
+                    self._forget_copy(entry, (last - taken) * block)
+                    continue
+            if taken < blocks:
+                entry.end = (last - taken) * block
                 return
-            owed -= blocks
             queue.after = after = entry.after
             after.before = queue
             entry.before = entry.after = OUT
-            if entry.parent is not None:
-                self.cached -= blocks
+            if not is_anonymous:
                 self.remove(entry)
+
+    def _forget_copy(self, entry: Node, depth: int) -> None:
+        """Pop one of several copies of a node's blocks beyond ``depth``; the content stays in the others."""
+        node = entry.original if isinstance(entry, Copy) else entry
+        if depth // self.block > node.start // self.block:
+            self.split(node, depth)
+        copies = node.copies
+        assert copies is not None
+        if isinstance(entry, Copy):
+            self.unlink(entry)
+            copies.remove(entry)
+            return
+        oldest = copies.pop(0)
+        self.unlink(node)
+        if oldest.holder is None:
+            self.replace(oldest, node)
+        else:
+            node.refs = 1
+            del oldest.holder.copies[node]
+
+    def split(self, node: Node, depth: int) -> Node:
+        """As in the tree; copies are cut alike."""
+        upper = super().split(node, depth)
+        if node.copies:
+            for copy in node.copies:
+                copy.start = depth
+                self._copy_above(upper, copy)
+            if node.end // self.block == node.start // self.block:
+                self._drop_empty_copies(node)
+        return upper
+
+    def _copy_above(self, upper: Node, copy: Copy) -> None:
+        """The part of a copy that a split moves to the upper node; who holds a node without blocks just counts."""
+        holder = copy.holder
+        if upper.end // self.block == upper.start // self.block:
+            upper.refs += holder is not None
+            return
+        above = Copy(upper, holder)
+        upper.copies = [*(upper.copies or ()), above]
+        if holder is None:
+            self._link(above, copy)
+        else:
+            holder.copies[upper] = above
+
+    def _drop_empty_copies(self, node: Node) -> None:
+        """A node that a split left without blocks has no copies; who held one just counts."""
+        for copy in node.copies or ():
+            if copy.holder is None:
+                self.unlink(copy)
+            else:
+                del copy.holder.copies[node]
+                node.refs += 1
+        node.copies = None
 
     # -- registering and giving back --------------------------------------------------------------------------------
 
@@ -136,7 +197,7 @@ class BlockCache(Tree):
                 child = leaf.children.get(source)
                 if child is not None:
                     leaf = self._join(request, child, stop)
-                elif leaf.source == source and leaf.refs == 1 and not leaf.children and leaf.parent is not None:
+                elif leaf.source == source and self._is_own_tip(request, leaf):
                     leaf.end = stop
                 else:
                     child = Node(leaf, source, at, stop)
@@ -148,37 +209,57 @@ class BlockCache(Tree):
                 break
         request.leaf = leaf
 
+    @staticmethod
+    def _is_own_tip(request: Request, leaf: Node) -> bool:
+        """Whether a node ends here and is this request's alone, so that it can grow."""
+        if leaf.refs != 1 or leaf.children or leaf.copies or leaf.parent is None:
+            return False
+        return not request.copies or leaf not in request.copies
+
     def _join(self, request: Request, child: Node, stop: int) -> Node:
-        """Go down into content that another request registered first; this one keeps its own copy of the blocks."""
+        """Go down into content that another request registered first; this one has its own copy of the blocks."""
         if stop < child.end:
             child = self.split(child, stop)
-        blocks = child.end // self.block - child.start // self.block
-        if child.refs:
-            request.duplicates += blocks
-        elif blocks:
-            self.replace(child, Node(None, -1, 0, blocks * self.block))
-            self.cached -= blocks
-        child.refs += 1
+        if child.end // self.block == child.start // self.block:
+            child.refs += 1
+            return child
+        if request.copies is None:
+            request.copies = {}
+        request.copies[child] = copy = Copy(child, request)
+        child.copies = [*(child.copies or ()), copy]
         return child
 
     def release(self, request: Request, held: int) -> None:
         """Give back the ``held`` blocks of a request, last block first."""
         block = self.block
         node: Node = request.leaf
-        loose = held - node.end // block + request.duplicates
+        loose = held - node.end // block
         if loose > 0:
             self.free += loose
             self.queued += loose
             self.append(Node(None, -1, 0, loose * block))
+        copies: dict[Node, Copy] | None = request.copies
         lower: Node | None = None
         step: Node | None = node
         while step is not None:
-            step.refs = refs = step.refs - 1
             parent = step.parent
-            lower = None if refs or parent is None else self._give_up(step, lower)
+            if copies and step in copies:
+                self._give_up_copy(copies[step])
+                lower = None
+            else:
+                step.refs = refs = step.refs - 1
+                lower = None if refs or parent is None else self._give_up(step, lower)
             step = parent
-        request.leaf = None
-        request.duplicates = 0
+        request.leaf = request.copies = None
+
+    def _give_up_copy(self, copy: Copy) -> None:
+        """Queue a copy that its request held; its content can still be found."""
+        blocks = copy.end // self.block - copy.start // self.block
+        copy.holder = None
+        self.free += blocks
+        self.queued += blocks
+        self.cached += blocks
+        self.append(copy)
 
     def _give_up(self, node: Node, lower: Node | None) -> Node | None:
         """Queue a node that lost its last holder; one that ``lower`` just continued is merged with it."""
@@ -187,7 +268,7 @@ class BlockCache(Tree):
         self.free += blocks
         self.queued += blocks
         self.cached += blocks
-        if lower is not None and lower.source == node.source and len(node.children) == 1 and not lower.children:
+        if lower is not None and self._continues(lower, node):
             if lower.after is not OUT:
                 self.unlink(lower)
             node.children.clear()
@@ -200,3 +281,10 @@ class BlockCache(Tree):
             self.remove(node)
             return None
         return node
+
+    @staticmethod
+    def _continues(lower: Node, node: Node) -> bool:
+        """Whether two nodes are one run: nothing else hangs on them, and both were given up together."""
+        if lower.source != node.source or len(node.children) != 1 or lower.children:
+            return False
+        return not (lower.copies or node.copies)

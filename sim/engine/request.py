@@ -16,7 +16,7 @@ class Request:
     """A request, its marks in time (ticks, -1 = never) and its state inside an engine."""
 
     __slots__ = (
-        "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "done", "duplicates", "ended",
+        "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "copies", "done", "ended",
         "engine", "ends_at", "epoch", "first_token", "group", "high", "is_last", "joined_at", "leaf",
         "max_tokens", "output_source", "output_tokens", "phase", "place", "preemptions", "prefill_tokens",
         "prompt_tokens", "recomputed_tokens", "scheduled", "session", "stamp", "status", "submitted", "target", "turn",
@@ -58,8 +58,8 @@ class Request:
         """Most tokens that were ever computed; a prefill below it is recomputation."""
         self.leaf: Any = None
         """Deepest node of the prefix cache that this request holds."""
-        self.duplicates = 0
-        """Blocks held that another request registered first."""
+        self.copies: Any = None
+        """By node of the prefix cache, the physical copy that this request holds where it is not the first."""
         self.stamp = 0
         self.phase = 0
         self.place = 0
