@@ -86,19 +86,22 @@ def test_engines_change_under_way(cls):
 
 
 def test_kubeai_least_load():
-    """Fewest in flight, first of equals, the next while the first is down, the first again."""
+    """Fewest in flight, random of equals, whoever is up; one that leaves or joins changes the candidates alone."""
     desk = Desk(LeastLoad(), 1, 0, 0)
-    assert desk.choose() == (1, "least_loaded")
+    assert desk.choose(x_session_id="a") == (1, "least_loaded")
+    assert desk.tied == [1, 2]
     desk.up(True, False, True)
-    assert desk.choose() == (2, "least_loaded")
+    assert desk.choose(x_session_id="a") == (2, "least_loaded")
     desk.up(True, True, True)
     desk.load(0, 0, 0)
-    assert desk.choose() == (0, "least_loaded")
-    assert desk.tied == []
+    desk.choose()
+    assert desk.tied == [0, 1, 2]
     desk.load(3, 3, 2)
     assert desk.choose() == (2, "least_loaded")
+    assert desk.tied == []
     desk.leave(2)
-    assert desk.choose() == (0, "least_loaded")
+    desk.join()
+    assert desk.choose() == (2, "least_loaded")
 
 
 def test_xxh64_of_known_texts():
