@@ -15,6 +15,8 @@ from sim.conform._replay import distribution, open_world
 
 _LEVEL = 0.01
 _FIRST_PORT = 21001
+_KEYED = ("manual",)
+"""Policies whose counts were recorded with a new key each time; the others' without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ def _judge(case: Mapping[str, Any]) -> CaseResult:
         return CaseResult(name, counts, reason=str(error))
     urls = [f"http://127.0.0.1:{_FIRST_PORT + place}" for place in range(case["workers"])]
     world = open_world(policy, urls, case["inflight_throughout"])
-    shares = distribution(world, RequestView(0, {}, ((0, 10),), 10))
+    headers = {"x-smg-routing-key": "new"} if case["policy"] in _KEYED else {}
+    shares = distribution(world, RequestView(0, headers, ((0, 10),), 10))
     expected = tuple(shares[url] * case["requests"] for url in urls)
     possible = [(count, mean) for count, mean in zip(counts, expected, strict=True) if mean > 0]
     if sum(count for count, _ in possible) != case["requests"]:
