@@ -62,23 +62,44 @@ def engine_specs(draw, *, preset=None, pool=None):
         "overlap": one(False, True),
         "visibility": one("at_schedule", "after_prefill"),
         "kv_tokens": pool or one(100_000, 4000, 2000, 1000, 600),
-        "block_tokens": one(16, 4, 64) if preset == "vllm" else one(1, 4, 16, 64),
         "max_num_seqs": one(64, 16, 4, 2),
-        "max_num_batched_tokens": one(2048, 512, 128, 64),
-        "chunked_prefill_tokens": one(512, 128, 64),
-        "max_prefill_tokens": one(2048, 512, 128),
-        "long_prefill_token_threshold": one(0, 0, 32),
-        "reserve_full_prompt": one(True, False),
-        "watermark_share": one(0.0, 0.0, 0.02),
-        "clip_max_new_tokens": one(4096, 64, 16),
-        "schedule_conservativeness": one(1.0, 0.3),
-        "new_token_ratio_decay_steps": one(600, 20),
+        **draw(OWN_FIELDS[preset]()),
         "cost": one(
             {"kind": "constant", "step_ms": GRID_MS},
             {"kind": "constant", "step_ms": 8.0, "prefill_ms_per_token": 0.05, "per_sequence_ms": 0.1},
             {"kind": "form_d"},
         ),
     }
+
+
+@st.composite
+def vllm_fields(draw):
+    """Fields that only vLLM has, and its block."""
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    return {
+        "block_tokens": one(16, 4, 64),
+        "max_num_batched_tokens": one(2048, 512, 128, 64),
+        "long_prefill_token_threshold": one(0, 0, 32),
+        "reserve_full_prompt": one(True, False),
+        "watermark_share": one(0.0, 0.0, 0.02),
+    }
+
+
+@st.composite
+def sglang_fields(draw):
+    """Fields that only SGLang has, and its page."""
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    return {
+        "block_tokens": one(1, 4, 16, 64),
+        "chunked_prefill_tokens": one(512, 128, 64),
+        "max_prefill_tokens": one(2048, 512, 128),
+        "clip_max_new_tokens": one(4096, 64, 16),
+        "schedule_conservativeness": one(1.0, 0.3),
+        "new_token_ratio_decay_steps": one(600, 20),
+    }
+
+
+OWN_FIELDS = {"vllm": vllm_fields, "sglang": sglang_fields}
 
 
 @st.composite

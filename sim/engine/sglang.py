@@ -37,6 +37,11 @@ class SglangScheduler(Scheduler):
     ) -> None:
         assert spec.block_tokens is not None
         assert spec.max_num_seqs is not None
+        assert spec.max_prefill_tokens is not None
+        assert spec.chunked_prefill_tokens is not None
+        assert spec.clip_max_new_tokens is not None
+        assert spec.schedule_conservativeness is not None
+        assert spec.new_token_ratio_decay_steps is not None
         super().__init__(
             cost,
             capacity_tokens,

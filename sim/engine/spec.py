@@ -1,18 +1,53 @@
 """Parameters of an engine and the presets that fill them.
 
-A preset is the default behaviour of one product; every field may be overridden. Zero and absent differ: a field that is
-None is derived from preset, device or profile by ``resolve``, and the resolved value is what a scenario prints.
+A preset is the default behaviour of one product. A field that is None is decided by ``resolve`` from preset, device or
+profile, and the resolved value is what a scenario prints; a field of the other product stays None. What would have no
+effect is refused: a field of the other preset, or the parts of a KV capacity that is given as a number.
 
 Source of the defaults: vLLM V1 (``vllm/engine/arg_utils.py``, ``vllm/v1/core``) and SGLang
 (``python/sglang/srt/server_args.py``, ``environ.py``, ``managers/schedule_policy.py``).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-Visibility = Literal["at_schedule", "after_prefill"]
+Visibility = Literal["at_schedule", "after_prefill", "deferred"]
+QueueOrder = Literal["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key"]
 
-_AT_LEAST_ONE = (
+PRESETS: Final[dict[str, dict[str, Any]]] = {
+    "vllm": {
+        "visibility": "at_schedule",
+        "block_tokens": 16,
+        "max_num_batched_tokens": None,
+        "long_prefill_token_threshold": 0,
+        "reserve_full_prompt": True,
+        "watermark_share": 0.0,
+    },
+    "sglang": {
+        "visibility": "after_prefill",
+        "block_tokens": 1,
+        "max_num_seqs": 2048,
+        "max_prefill_tokens": 16384,
+        "chunked_prefill_tokens": 8192,
+        "enable_mixed_chunk": False,
+        "queue_order": "fcfs",
+        "in_batch_check_tokens": None,
+        "in_batch_defer_tokens": None,
+        "schedule_conservativeness": 1.0,
+        "new_token_ratio_decay_steps": 600,
+        "clip_max_new_tokens": 4096,
+    },
+}
+"""Fields of each product with their defaults; None: they depend on other fields."""
+_SHARED: Final = ("visibility", "block_tokens", "max_num_seqs")
+OWNER: Final = {name: preset for preset, names in PRESETS.items() for name in names if name not in _SHARED}
+"""The preset of each field that only one of the products has."""
+
+_DEFERRAL: Final = {"in_batch_check_tokens": 32, "in_batch_defer_tokens": 32}
+_CACHE_AWARE: Final = ("lpm", "dfs-weight")
+_MEMORY: Final = {"memory_share": 0.9, "other_gib": 1.4}
+
+_AT_LEAST_ONE: Final = (
     "tp",
     "block_tokens",
     "max_num_batched_tokens",
@@ -22,6 +57,13 @@ _AT_LEAST_ONE = (
     "new_token_ratio_decay_steps",
     "clip_max_new_tokens",
     "kv_tokens",
+)
+_NOT_NEGATIVE: Final = (
+    "long_prefill_token_threshold",
+    "watermark_share",
+    "in_batch_check_tokens",
+    "in_batch_defer_tokens",
+    "other_gib",
 )
 
 
@@ -39,70 +81,111 @@ class EngineSpec:
     """Asynchronous (vLLM) or overlap (SGLang) scheduling: step i+1 is fixed when step i starts."""
     visibility: Visibility | None = None
     """When a prompt's blocks can be hit: once allocated (``at_schedule``, vLLM), once computed (``after_prefill``,
-    SGLang)."""
+    SGLang), or once computed with siblings held back until then (``deferred``, SGLang with ``lpm`` or ``dfs-weight``).
+    """
     block_tokens: int | None = None
     """Tokens of one KV block (vLLM, 16) or page (SGLang, 1)."""
+    max_num_seqs: int | None = None
+    """Requests in the running batch. vLLM: 256 on an A100, 1024 on larger devices, at most ``max_num_batched_tokens``.
+    SGLang: max_running_requests, 2048."""
     max_num_batched_tokens: int | None = None
     """vLLM: tokens of one step. 2048 on an A100, 8192 on larger devices."""
-    max_num_seqs: int | None = None
-    """Requests in the running batch. vLLM: 256 on an A100, 1024 on larger devices. SGLang: max_running_requests."""
-    long_prefill_token_threshold: int = 0
-    """vLLM: most tokens of one chunk; 0 = no limit, as in the product."""
-    reserve_full_prompt: bool = True
-    """vLLM: admission needs blocks for the whole prompt (True) or for its first chunk (False, older versions)."""
-    watermark_share: float = 0.0
-    """vLLM: share of blocks kept free when a waiting request is admitted beside scheduled ones."""
-    max_prefill_tokens: int = 16384
-    """SGLang: new tokens of one prefill batch."""
-    chunked_prefill_tokens: int = 8192
-    """SGLang: new tokens of one prefill batch before the last prompt is cut into chunks."""
-    schedule_conservativeness: float = 1.0
-    """SGLang: scales the share of the unused token limits that admission reserves."""
-    new_token_ratio_decay_steps: int = 600
-    """SGLang: decode steps over which that share falls from its start to its floor."""
-    clip_max_new_tokens: int = 4096
-    """SGLang: most tokens of a request's limit that admission reserves."""
+    long_prefill_token_threshold: int | None = None
+    """vLLM: most tokens of one chunk; 0, the default, is no limit, as in the product."""
+    reserve_full_prompt: bool | None = None
+    """vLLM: admission needs blocks for the whole prompt (true, the default) or for its first chunk (false, older
+    versions)."""
+    watermark_share: float | None = None
+    """vLLM: share of blocks kept free when a waiting request is admitted beside scheduled ones. Default 0."""
+    max_prefill_tokens: int | None = None
+    """SGLang: new tokens of one prefill batch. Default 16384."""
+    chunked_prefill_tokens: int | None = None
+    """SGLang: new tokens of one prefill batch before the last prompt is cut into chunks. Default 8192."""
+    enable_mixed_chunk: bool | None = None
+    """SGLang: running requests decode in the prefill batch instead of waiting for it. Default false."""
+    queue_order: QueueOrder | None = None
+    """SGLang: order of the waiting queue. Default fcfs; lpm is longest cached prefix first, lof longest output."""
+    in_batch_check_tokens: int | None = None
+    """SGLang, ``visibility: deferred``: a request whose cached prefix is no longer than this looks for siblings among
+    those that wait. Default 32."""
+    in_batch_defer_tokens: int | None = None
+    """SGLang, ``visibility: deferred``: it is held back behind one with which it shares at least this. Default 32."""
+    schedule_conservativeness: float | None = None
+    """SGLang: scales the share of the unused token limits that admission reserves. Default 1."""
+    new_token_ratio_decay_steps: int | None = None
+    """SGLang: decode steps over which that share falls from its start to its floor. Default 600."""
+    clip_max_new_tokens: int | None = None
+    """SGLang: most tokens of a request's limit that admission reserves. Default 4096."""
     kv_tokens: int | None = None
-    """KV capacity in tokens; None: from device memory, weights and bytes a token."""
-    memory_share: float = 0.9
-    """Share of device memory for weights and KV."""
-    other_gib: float = 1.4
-    """Activations, graphs and communicator, GiB a GPU."""
+    """KV capacity in tokens; absent: from device memory, weights and bytes a token."""
+    memory_share: float | None = None
+    """Share of device memory for weights and KV, where ``kv_tokens`` is absent. Default 0.9."""
+    other_gib: float | None = None
+    """Activations, graphs and communicator, GiB a GPU, where ``kv_tokens`` is absent. Default 1.4."""
     cost: Any = None
-    """Cost model of a step, ``{kind: form_d | constant, ...}``; None: form_d with the shipped profile."""
+    """Cost model of a step, ``{kind: form_d | constant, ...}``; absent: form_d with the shipped profile."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that no product accepts."""
+        """Refuse sizes that no product accepts, and fields that could have no effect."""
+        self._check_effect()
         for name in _AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be 1 or more, not {value}")
+        for name in _NOT_NEGATIVE:
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"{name} must be 0 or more, not {value}")
         for name in ("memory_share", "schedule_conservativeness"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be more than 0, not {getattr(self, name)}")
-        if self.memory_share > 1:
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} must be more than 0, not {value}")
+        if self.memory_share is not None and self.memory_share > 1:
             raise ValueError(f"memory_share must be 1 or less, not {self.memory_share}")
-        if not 0 <= self.watermark_share < 1:
-            raise ValueError(f"watermark_share must be 0 or more and less than 1, not {self.watermark_share}")
-        if self.long_prefill_token_threshold < 0:
-            raise ValueError(f"long_prefill_token_threshold must be 0 or more, not {self.long_prefill_token_threshold}")
+        if self.watermark_share is not None and self.watermark_share >= 1:
+            raise ValueError(f"watermark_share must be less than 1, not {self.watermark_share}")
+
+    def _check_effect(self) -> None:
+        for name, preset in OWNER.items():
+            if preset != self.preset and getattr(self, name) is not None:
+                raise ValueError(f"{name} is a field of preset {preset}; it has no effect on {self.preset}")
+        if self.kv_tokens is not None:
+            for name in _MEMORY:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} has no effect beside kv_tokens: give one of them")
+        if self.visibility == "deferred" and self.preset != "sglang":
+            raise ValueError(f"visibility deferred is a rule of preset sglang; {self.preset} holds nobody back")
 
 
 def resolve(spec: EngineSpec) -> EngineSpec:
-    """Fill what a preset and a device decide: no field but ``kv_tokens`` and ``cost`` stays None."""
-    small = spec.device.startswith("a100")
-    if spec.preset == "vllm":
-        defaults: dict[str, Any] = {
-            "visibility": "at_schedule",
-            "block_tokens": 16,
-            "max_num_batched_tokens": 2048 if small else 8192,
-            "max_num_seqs": 256 if small else 1024,
-        }
-    else:
-        defaults = {
-            "visibility": "after_prefill",
-            "block_tokens": 1,
-            "max_num_batched_tokens": spec.chunked_prefill_tokens,
-            "max_num_seqs": 2048,
-        }
-    return replace(spec, **{name: value for name, value in defaults.items() if getattr(spec, name) is None})
+    """Fill what preset, device and other fields decide; a ValueError opens with the field that it refuses.
+
+    Only ``kv_tokens``, ``cost``, fields of the other preset and the parts of a given ``kv_tokens`` stay None.
+    """
+    defaults = PRESETS[spec.preset] | (_vllm(spec) if spec.preset == "vllm" else _sglang(spec))
+    if spec.kv_tokens is None:
+        defaults |= _MEMORY
+    resolved = replace(spec, **{name: value for name, value in defaults.items() if getattr(spec, name) is None})
+    tokens, seqs = resolved.max_num_batched_tokens, resolved.max_num_seqs
+    if tokens is not None and seqs is not None and seqs > tokens:
+        raise ValueError(f"max_num_seqs: vLLM refuses {seqs}, more than max_num_batched_tokens ({tokens})")
+    return resolved
+
+
+def _vllm(spec: EngineSpec) -> dict[str, Any]:
+    """Sizes by device; a given budget lowers the default number of sequences, never a given one."""
+    is_small = spec.device.startswith("a100")
+    tokens = spec.max_num_batched_tokens or (2048 if is_small else 8192)
+    return {"max_num_batched_tokens": tokens, "max_num_seqs": min(256 if is_small else 1024, tokens)}
+
+
+def _sglang(spec: EngineSpec) -> dict[str, Any]:
+    """Cache-aware queue orders hold siblings back; only then does it matter which."""
+    is_cache_aware = spec.queue_order in _CACHE_AWARE
+    visibility = spec.visibility or ("deferred" if is_cache_aware else "after_prefill")
+    if visibility == "deferred":
+        return {"visibility": visibility, **_DEFERRAL}
+    for name in _DEFERRAL:
+        if getattr(spec, name) is not None:
+            raise ValueError(f"{name} has no effect unless visibility is deferred; it is {visibility}")
+    return {"visibility": visibility}

@@ -32,6 +32,7 @@ class VllmScheduler(Scheduler):
         assert spec.block_tokens is not None
         assert spec.max_num_seqs is not None
         assert spec.max_num_batched_tokens is not None
+        assert spec.watermark_share is not None
         super().__init__(
             cost,
             capacity_tokens,
@@ -42,7 +43,7 @@ class VllmScheduler(Scheduler):
         )
         self.budget = spec.max_num_batched_tokens
         self.chunk_limit = spec.long_prefill_token_threshold or self.budget
-        self.whole_prompt = spec.reserve_full_prompt
+        self.whole_prompt = bool(spec.reserve_full_prompt)
         self.watermark = int(spec.watermark_share * self.capacity)
         self.registers_early = spec.visibility == "at_schedule"
         self.cache: BlockCache = BlockCache(self.capacity, self.block)

@@ -16,7 +16,7 @@ from sim import registry
 from sim.closed import Part, plain
 from sim.engine.spec import EngineSpec, resolve
 from sim.errors import ScenarioError
-from sim.scenario._errors import placed
+from sim.scenario._errors import PlacedError, placed
 from sim.scenario._model import CellModel, engine_of, validate_cell
 from sim.scenario._yaml import Document, Origin, Place
 from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec, RouterSpec
@@ -88,7 +88,7 @@ def _rebuild(resolved: dict[str, Any], base: Path, arm: str, known_hash: str | N
 def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | None = None) -> Cell:
     """The cell of a validated model: defaults that depend on other values are filled in."""
     engine, cost = engine_of(model.fleet)
-    engine = resolve(engine)
+    engine = _resolve(engine)
     policy: Part = model.router.policy
     client = _client(model.client, policy.value)
     resolved = {
@@ -116,6 +116,15 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
         hash=known_hash or "",
     )
     return cell if known_hash else replace(cell, hash=_hash(cell))
+
+
+def _resolve(engine: EngineSpec) -> EngineSpec:
+    """The engine with its defaults; what does not go together is refused at the field that the message opens with."""
+    try:
+        return resolve(engine)
+    except ValueError as error:
+        field, _, message = str(error).partition(" ")
+        raise PlacedError(("fleet", "engine", field.rstrip(":")), message) from None
 
 
 def _client(client: ClientSpec, policy: Policy) -> ClientSpec:

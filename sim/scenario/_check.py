@@ -49,6 +49,8 @@ def kv_tokens(cell: Cell) -> int:
         if not hasattr(engine.cost, "load"):
             raise PlacedError(("fleet", "engine", "kv_tokens"), "is needed: this cost model knows no device memory")
         profile = engine.cost.load(device=engine.device, model=engine.model, tp=engine.tp, base=cell.base)
+        assert engine.memory_share is not None
+        assert engine.other_gib is not None
         return profile_capacity(profile, engine.device, memory_share=engine.memory_share, other_gib=engine.other_gib)
 
 

@@ -23,11 +23,6 @@ def _check_policy(cell: Cell) -> None:
 
 def _check_engine(cell: Cell) -> None:
     engine = cell.engine
-    if engine.preset == "vllm" and (engine.max_num_seqs or 0) > (engine.max_num_batched_tokens or 0):
-        raise PlacedError(
-            ("fleet", "engine", "max_num_seqs"),
-            f"vLLM refuses {engine.max_num_seqs}, more than max_num_batched_tokens ({engine.max_num_batched_tokens})",
-        )
     with placed("fleet", "engine", "cost"):
         engine.cost.compile(
             TICK_S, device=engine.device, model=engine.model, tp=engine.tp, overlap=engine.overlap, base=cell.base

@@ -61,15 +61,7 @@ def random_scenario(preset, seed):
             block_tokens=block,
             kv_tokens=r.choice([112, 160, 160, 256, 384, 5000]) // block * block,
             max_num_seqs=seqs,
-            max_num_batched_tokens=max(seqs, r.choice([16, 40, 64, 500])),
-            long_prefill_token_threshold=r.choice([0, 0, 8, 24]),
-            reserve_full_prompt=r.random() < 0.6,
-            watermark_share=r.choice([0.0, 0.0, 0.1]),
-            chunked_prefill_tokens=r.choice([32, 64, 512]),
-            max_prefill_tokens=r.choice([48, 128, 1000]),
-            clip_max_new_tokens=r.choice([2, 8, 32, 4096]),
-            schedule_conservativeness=r.choice([0.1, 0.3, 1.0]),
-            new_token_ratio_decay_steps=r.choice([8, 600]),
+            **_OWN[preset](r, seqs),
         )
     )
     asked = []
@@ -77,6 +69,28 @@ def random_scenario(preset, seed):
     for session in range(r.choice([2, 4, 8, 14])):
         asked += _session(r, spec, len(asked), session, (system, group))
     return Scenario(spec, r.choice(list(COSTS)), tuple(asked))
+
+
+def _vllm(r, seqs):
+    return {
+        "max_num_batched_tokens": max(seqs, r.choice([16, 40, 64, 500])),
+        "long_prefill_token_threshold": r.choice([0, 0, 8, 24]),
+        "reserve_full_prompt": r.random() < 0.6,
+        "watermark_share": r.choice([0.0, 0.0, 0.1]),
+    }
+
+
+def _sglang(r, seqs):
+    return {
+        "chunked_prefill_tokens": r.choice([32, 64, 512]),
+        "max_prefill_tokens": r.choice([48, 128, 1000]),
+        "clip_max_new_tokens": r.choice([2, 8, 32, 4096]),
+        "schedule_conservativeness": r.choice([0.1, 0.3, 1.0]),
+        "new_token_ratio_decay_steps": r.choice([8, 600]),
+    }
+
+
+_OWN = {"vllm": _vllm, "sglang": _sglang}
 
 
 def _session(r, spec, serial, session, shared):
