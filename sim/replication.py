@@ -94,7 +94,9 @@ def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:
     spec = cell.engine
     hardware = {"device": spec.device, "model": spec.model, "tp": spec.tp}
     capacity = kv_tokens(cell)
-    cost = shared(spec.cost.compile(log.tick_s, **hardware, overlap=spec.overlap, base=cell.base))
+    # A cost model that knows no uncertainty, as a user's own may, takes no streams.
+    drawn = {"streams": streams} if getattr(spec.cost, "uncertainty", "none") != "none" else {}
+    cost = shared(spec.cost.compile(log.tick_s, **hardware, overlap=spec.overlap, base=cell.base, **drawn))
     speeds = streams.column("engine-speed").standard_normal(cell.engines).tolist()
     kind = VllmScheduler if spec.preset == "vllm" else SglangScheduler
     schedulers: list[Scheduler] = []

@@ -135,3 +135,22 @@ def test_prefix_work_is_a_copy_for_each_engine_touched(siblings):
     assert copies["group"] == 50
     # Engines touched by n samples: N (1 - (1 - 1/N)^n) = 2.734 of 4 at n = 4, 3.96 at 16; its standard error is < 0.1.
     assert copies["session"] / 50 == pytest.approx(engines * (1 - (1 - 1 / engines) ** siblings), abs=0.35)
+
+
+def uncertain(uncertainty, policy="round_robin"):
+    engine = {"kv_tokens": None, "cost": {"kind": "form_d", "uncertainty": uncertainty}}
+    return cell_of(world(engines=2, engine=engine, workload=DRAWN, policy={"kind": policy}))
+
+
+def test_the_cost_is_drawn_by_replication():
+    """Within its stated error the cost of a step moves from pair to pair, and with it the times."""
+    certain, drawn = ([replicate(uncertain(each), pair) for pair in (0, 1)] for each in ("none", "stated"))
+    assert certain[0].costs[0].seq == certain[1].costs[0].seq
+    assert len({log.costs[0].seq for log in (certain[0], *drawn)}) == 3
+    assert drawn[0].engines != certain[0].engines
+
+
+def test_arms_of_a_pair_share_the_draw_of_the_cost():
+    """Arms, and the engines of each, run on the same hardware."""
+    logs = [replicate(uncertain("stated", policy), 3) for policy in ("round_robin", "random")]
+    assert len({(cost.t0, cost.seq, cost.pair) for log in logs for cost in log.costs}) == 1

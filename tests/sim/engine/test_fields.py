@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from sim.engine.spec import EngineSpec
+from sim.engine.spec import EngineSpec, resolve
 from sim.log.record import TABLES
 from sim.replication import replicate
 from tests.strategies import cell_of, world
@@ -19,6 +19,7 @@ WORKLOAD = {
     "max_tokens": 100,
 }
 FROM_DEVICE = {"kv_tokens": None, "memory_share": 0.25, "cost": {"kind": "form_d"}}
+DEFERRED = {"visibility": "deferred"}
 CONSTANT = {"kind": "constant", "step_ms": 10.0}
 
 SHARED = {
@@ -43,6 +44,10 @@ VLLM = {
 SGLANG = {
     "max_prefill_tokens": (500, 2000, {}),
     "chunked_prefill_tokens": (128, 512, {}),
+    "enable_mixed_chunk": (False, True, {}),
+    "queue_order": ("fcfs", "lof", {"max_num_seqs": 4}),
+    "in_batch_check_tokens": (0, 32, DEFERRED),
+    "in_batch_defer_tokens": (32, 1000, DEFERRED),
     "schedule_conservativeness": (0.3, 1.0, {"kv_tokens": 1500}),
     "new_token_ratio_decay_steps": (20, 600, {"kv_tokens": 1500}),
     "clip_max_new_tokens": (10, 4096, {"kv_tokens": 1500}),
@@ -75,7 +80,43 @@ def test_each_field_moves_the_log(preset, name):
 
 
 @pytest.mark.parametrize(("preset", "name"), [(preset, name) for preset, names in OTHERS.items() for name in names])
-def test_fields_of_the_other_product_change_nothing(preset, name):
-    """A field that only the other product has is no hidden switch of this one."""
-    one, other, more = OTHERS[preset][name]
-    assert tables(preset, **more | {name: one}) == tables(preset, **more | {name: other})
+def test_fields_of_the_other_product_are_refused(preset, name):
+    """A field that only the other product has could change nothing; the message says whose it is."""
+    (owner,) = {"vllm", "sglang"} - {preset}
+    with pytest.raises(ValueError, match=f"^{name} is a field of preset {owner}"):
+        EngineSpec(preset, **{name: OTHERS[preset][name][0]})
+    assert getattr(resolve(EngineSpec(preset)), name) is None
+
+
+@pytest.mark.parametrize("name", ["memory_share", "other_gib"])
+def test_a_capacity_has_one_source(name):
+    """Memory beside ``kv_tokens`` would change nothing; without it the default is filled in."""
+    with pytest.raises(ValueError, match=f"^{name} has no effect beside kv_tokens"):
+        EngineSpec("vllm", kv_tokens=1000, **{name: 0.5})
+    assert getattr(resolve(EngineSpec("vllm", kv_tokens=1000)), name) is None
+    assert getattr(resolve(EngineSpec("vllm")), name) > 0
+
+
+def test_deferral_belongs_to_sglang():
+    """Its sizes are refused where nobody is held back; cache-aware orders hold back unless told otherwise."""
+    with pytest.raises(ValueError, match="^visibility deferred"):
+        EngineSpec("vllm", visibility="deferred")
+    with pytest.raises(ValueError, match="^in_batch_check_tokens has no effect"):
+        resolve(EngineSpec("sglang", in_batch_check_tokens=8))
+    found = {order: resolve(EngineSpec("sglang", queue_order=order)).visibility for order in ("fcfs", "lof", "lpm")}
+    assert found == {"fcfs": "after_prefill", "lof": "after_prefill", "lpm": "deferred"}
+    assert resolve(EngineSpec("sglang", queue_order="lpm", visibility="after_prefill")).in_batch_check_tokens is None
+
+
+def test_vllm_has_a_token_for_each_sequence():
+    """More sequences than tokens of a step are refused; the default number of sequences follows the tokens."""
+    with pytest.raises(ValueError, match="^max_num_seqs: vLLM refuses 300"):
+        resolve(EngineSpec("vllm", max_num_seqs=300, max_num_batched_tokens=256))
+    assert resolve(EngineSpec("vllm", max_num_batched_tokens=100)).max_num_seqs == 100
+
+
+@pytest.mark.parametrize("preset", ["vllm", "sglang"])
+def test_a_resolved_engine_stays_as_it_is(preset):
+    """What a scenario prints can be read again."""
+    for spec in (EngineSpec(preset), EngineSpec(preset, kv_tokens=1000)):
+        assert resolve(resolve(spec)) == resolve(spec)
