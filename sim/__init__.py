@@ -4,7 +4,6 @@ from sim import load_scenario, run
 result = run(load_scenario("slime_group_affinity"), pairs=20)
 """
 
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,5 +24,7 @@ def __getattr__(name: str) -> Any:
 
         return run
     if name == "__version__":
+        from importlib import metadata
+
         return metadata.version("windtunnel")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

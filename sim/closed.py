@@ -2,12 +2,13 @@
 
 Policies, workloads, engines and cost models stay plain dataclasses; the model is made from their fields. Values are
 strict (no text for a number, no bool for an integer) and finite. Ranges follow the unit in a field's name, as words in
-this project do: ``_tokens``, ``_blocks``, ``_s``, ``_ms`` and ``_gib`` are not negative, ``_share`` lies in 0..1; a
-field's ``metadata`` (``min``, ``max``) says more. What else a class refuses, it refuses at construction with a
-ValueError, which is reported at its place.
+this project do: ``_tokens``, ``_blocks``, ``_s``, ``_ms`` and ``_gib`` are not negative, ``_share`` lies in 0..1, no
+time is longer than 1e9 seconds (nanoseconds must fit an int64); a field's ``metadata`` (``min``, ``max``) says more.
+What else a class refuses, it refuses at construction with a ValueError, which is reported at its place.
 """
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -40,8 +41,8 @@ Range = tuple[float | None, float | None]
 UNITS: dict[str, Range] = {
     "_tokens": (0, None),
     "_blocks": (0, None),
-    "_s": (0, None),
-    "_ms": (0, None),
+    "_s": (0, 1e9),
+    "_ms": (0, 1e12),
     "_gib": (0, None),
     "_share": (0, 1),
 }
@@ -122,18 +123,26 @@ def built(cls: type, places: Places = ()) -> Any:
     def build(value: Closed) -> Any:
         try:
             return cls(**{name: getattr(value, name) for name in type(value).model_fields})
-        except Exception as error:  # noqa: BLE001 - the class may be a user's, and fail in any way
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - a user's class may fail in any way
             raise _at_field(cls, error) from None
 
     return Annotated[model(cls, places), AfterValidator(build)]
 
 
-def _at_field(cls: type, error: Exception) -> ValidationError:
+def _at_field(cls: type, error: BaseException) -> ValidationError:
     """Place what a constructor refused at the field that its message opens with, if it does."""
     text = registry.first_line(error) or type(error).__name__
-    first = [word.rpartition(".")[2] for word in text.replace("`", " ").replace(":", " ").split()[:1]]
-    names = {field.name for field in registry.fields(cls)}
-    return refuse(text, *first) if first and first[0] in names and " " in text else refuse(text)
+    if not isinstance(error, ValueError | ScenarioError):
+        return refuse(f"{cls.__name__} raised {type(error).__name__}: {text}")
+    opening = re.match(r"[`\w.]*?(\w+)`?(:? )(.*)", text)
+    if opening is None or opening[1] not in {field.name for field in registry.fields(cls)}:
+        return refuse(text)
+    # The place is shown before the message, so a message need not repeat the name that it opens with.
+    stands_alone = opening[2] == ": " or opening[3].startswith(_VERBS)
+    return refuse(opening[3] if stands_alone else text, opening[1])
+
+
+_VERBS = ("must ", "cannot ", "is ", "needs ", "maps ")
 
 
 def accept(hint: Any, limits: Range = (None, None)) -> Any:

@@ -39,6 +39,9 @@ class Family:
         return inspect.isclass(member) and callable(getattr(member, self.verb, None))
 
 
+OWN: dict[str, str] = {}
+"""Modules that users' files became: name of the module -> the file as a scenario names it."""
+
 POLICY = Family("policy", "policies", "choose")
 WORKLOAD = Family("workload", "sim.workload", "generate")
 COST = Family("cost model", "sim.cost", "compile")
@@ -112,6 +115,8 @@ def find(family: Family, kind: str, base: Path) -> type:
     """The class of a kind; an unknown kind, or a file that holds none, is an error that names what is known."""
     if is_file(kind):
         return _from_file(family, kind, file_of(kind, base))
+    if "/" in kind or ":" in kind:
+        raise ScenarioError(f"{kind!r} is no file of Python: one of your own ends in .py, as ./my_file.py:MyClass")
     path = _paths(family).get(kind)
     member = _member(family, kind) if path else None
     if member is None:
@@ -125,11 +130,18 @@ def _from_file(family: Family, kind: str, path: Path) -> type:
     classes = _classes(_load(path, shown), family)
     if not classes:
         raise ScenarioError(f"{shown} holds no {family.noun}: no public class in it has a method {family.verb!r}")
-    if not name and len(classes) == 1:
-        return next(iter(classes.values()))
+    if not name and len(classes) > 1:
+        some = " or ".join(f"{shown}:{each}" for each in classes)
+        raise ScenarioError(f"{shown} holds more than one {family.noun}: name one, {some}")
+    name = name or next(iter(classes))
     if name not in classes:
         raise ScenarioError(f"{shown} holds no {family.noun} {name!r}; {suggest(name, classes)}")
-    return classes[name]
+    cls = classes[name]
+    if not dataclasses.is_dataclass(cls):
+        raise ScenarioError(f"{shown}:{name} must be a dataclass: write @dataclass above the class")
+    if any(field.name == "kind" for field in fields(cls)):
+        raise ScenarioError(f"{shown}:{name} cannot have a parameter named kind: that names the {family.noun} itself")
+    return cls
 
 
 def _load(path: Path, shown: str) -> ModuleType:
@@ -140,6 +152,7 @@ def _load(path: Path, shown: str) -> ModuleType:
         raise ScenarioError(f"cannot read {shown}: {reason}") from None
     digest = hashlib.blake2b(str(path.resolve()).encode() + b"\0" + content, digest_size=8).hexdigest()
     name = f"windtunnel_file_{digest}"
+    OWN[name] = shown
     return sys.modules.get(name) or _run(name, path, shown)
 
 
@@ -152,7 +165,7 @@ def _run(name: str, path: Path, shown: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's file may fail in any way
+    except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - a user's file may fail in any way
         del sys.modules[name]
         raise ScenarioError(f"{shown} cannot be imported: {type(error).__name__}: {first_line(error)}") from None
     return module

@@ -16,6 +16,7 @@ from sim.engine._scheduler import Scheduler
 from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
 from sim.engine.vllm import VllmScheduler
+from sim.foreign import checked
 from sim.instants import Clock
 from sim.keys import session_keys
 from sim.log.record import Log
@@ -44,7 +45,7 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         Engine(env, index, scheduler, log, step_by_step=step_by_step)
         for index, scheduler in enumerate(build_schedulers(cell, streams, log))
     ]
-    policy = cell.router.make_policy()
+    policy = checked(cell.router.make_policy())
     order = list(range(cell.engines))
     if policy.arbitrary_order:
         streams.single("router-order").shuffle(order)

@@ -75,7 +75,7 @@ class RouterSpec:
 class NoiseSpec:
     """What no recording fixes: standard deviations of the log of an engine's speed and of a step's time."""
 
-    engine_speed_sigma: float = field(default=0.0, metadata={"min": 0})
+    engine_speed_sigma: float = field(default=0.0, metadata={"min": 0, "max": 10})
     """Between engines, drawn once for each engine of a replication."""
-    step_sigma: float = field(default=0.0, metadata={"min": 0})
+    step_sigma: float = field(default=0.0, metadata={"min": 0, "max": 10})
     """Between stretches of equal steps."""

@@ -9,8 +9,6 @@ that was not complete is not there.
 import importlib.metadata
 import multiprocessing
 import platform
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -18,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sim import metrics
+from sim import interrupts, metrics
 from sim.errors import ScenarioError
 from sim.log import frames, store
 from sim.log.frames import Tables
@@ -68,6 +66,7 @@ def run(
             parts = []
             for chunk in chunks:
                 parts.append(next(results))
+                interrupts.check()
                 done += len(chunk)
                 if progress is not None:
                     progress(done, total)
@@ -86,7 +85,7 @@ def _results(tasks: list[tuple[Cell, range]], jobs: int) -> Iterator[Iterator[Ta
     before = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=context, initializer=ignore_interrupts)
     try:
-        with _interrupts_ignored():  # inherited by the workers, which else could be interrupted while they start
+        with interrupts.held():  # by the workers too, which else could be interrupted while they start
             futures = [executor.submit(simulate, cell, chunk) for cell, chunk in tasks]
         yield _in_order(futures)
     except BaseException:
@@ -104,18 +103,6 @@ def _in_order(futures: list["Future[Tables]"]) -> Iterator[Tables]:
             yield futures.pop().result()
         except BrokenProcessPool:
             raise ScenarioError("a worker process died, probably for want of memory: try fewer jobs") from None
-
-
-@contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
 
 
 def _finish(scenario: Scenario, cell: Cell, tables: Tables, out: Path) -> Arm:

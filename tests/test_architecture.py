@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = {
     "policies": 0,
     "sim.errors": 0,
+    "sim.interrupts": 0,
     "sim.rng": 0,
     "sim.registry": 0,
     "sim.closed": 1,
@@ -26,6 +27,7 @@ FLOORS = {
     "sim.stats": 1,
     "sim.charts": 1,
     "sim.instants": 1,
+    "sim.foreign": 2,
     "sim.engine": 2,
     "sim.metrics": 2,
     "sim.calibration": 2,

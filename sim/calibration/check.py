@@ -10,6 +10,7 @@ from pathlib import Path
 from sim.calibration.runs import read_measured
 from sim.calibration.score import Score, score
 from sim.errors import ScenarioError
+from sim.foreign import explained
 from sim.replication import replicate
 from sim.scenario import Cell, load_scenario
 from sim.workload.serving_run import ServingRun
@@ -38,7 +39,8 @@ def check_cell(cell: Cell, pair: int = 0) -> list[Score]:
     if not isinstance(workload, ServingRun):
         raise ScenarioError("nothing to compare with: the workload must be of kind serving_run, a measured run")
     measured = read_measured(cell.base / workload.file, limit=workload.limit)
-    return score(measured, replicate(cell, pair))
+    with explained(cell.arm):
+        return score(measured, replicate(cell, pair))
 
 
 def locate(run: str) -> str:

@@ -1,5 +1,26 @@
-"""The command line: what a person types, and what the exit code says of it."""
+"""The command line: what a person types, and what the exit code says of it.
 
-from sim.cli._main import main
+Nothing but the standard library is imported before ``main`` is called, so that Ctrl-C is answered from the first moment.
+"""
+
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = "interrupted: nothing half-written is left"
 
 __all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of ``windtunnel``."""
+    try:
+        from sim import interrupts
+
+        interrupts.install()
+        from sim.cli._main import run_command
+
+        code = run_command(None if arguments is None else list(arguments))
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\n{INTERRUPTED}\n")
+        code = 130
+    sys.exit(code)

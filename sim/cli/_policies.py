@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from sim import registry
+from sim import foreign, registry
 from sim.registry import POLICY, Parameter
 
 
@@ -19,6 +19,7 @@ def listing() -> str:
 def describe(kind: str) -> str:
     """Everything that is known of one policy; the kind may be a file of the user's own."""
     cls = registry.find(POLICY, kind, Path())
+    foreign.check_policy(cls)
     doc = inspect.cleandoc(cls.__doc__ or "")
     return "\n".join([kind, "", doc, "", *_parameters(cls), *_traits(cls)])
 

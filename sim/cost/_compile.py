@@ -25,8 +25,11 @@ class Knobs:
     host1_ms: float | None
 
     def resolve(self, profile: Profile, device: str, overlap: bool) -> tuple[float, float, float]:
-        """Slowdown, host0 and host1: what the scenario says, else the profile, else the device's default."""
-        known = self._device(device, profile)
+        """Slowdown, host0 and host1: what the scenario says, else the profile, else the default of its device.
+
+        The times of a profile were taken on the device that it names, so that one's defaults go with them.
+        """
+        known = self._device(profile.device or device, profile)
         host0, host1 = known.host_overlap_ms if overlap else known.host_ms
         return (
             _first(self.slowdown, profile.slowdown, known.slowdown),

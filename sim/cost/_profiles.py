@@ -74,10 +74,38 @@ def locate(profile: str | None, *, device: str, model: str, tp: int, base: Path)
     name = profile if profile is not None else f"{device}_{model}_tp{tp}"
     path = FOLDER / f"{name}.yaml"
     if "/" in name or not path.is_file():
-        raise ScenarioError(
-            f"no cost profile {name!r}; {registry.suggest(name, names())}; or give cost.profile a file of your own"
-        )
+        if profile is None:
+            raise _missing(device, model, tp)
+        raise ScenarioError(f"no shipped cost profile {name!r} (one of your own ends in .yaml); {_suggest(name)}")
     return path
+
+
+def _suggest(name: str) -> str:
+    return registry.suggest(name, names())
+
+
+class ProfileError(ScenarioError):
+    """No shipped profile for an engine; ``key`` is the field of the engine that is at fault."""
+
+    def __init__(self, message: str, key: str = "cost") -> None:
+        super().__init__(message)
+        self.key = key
+
+
+def _missing(device: str, model: str, tp: int) -> ProfileError:
+    known = [tuple(name.rsplit("_", 2)) for name in names()]
+    wanted = (device, model, f"tp{tp}")
+    for place, (key, value) in enumerate((("device", device), ("model", model), ("tp", tp))):
+        fitting = [each for each in known if each[:place] == wanted[:place]]
+        if all(each[place] != wanted[place] for each in fitting):
+            options = sorted({each[place].removeprefix("tp" if key == "tp" else "") for each in fitting})
+            beside = {"device": "", "model": f" on {device}", "tp": f" for {model} on {device}"}[key]
+            return ProfileError(
+                f"no shipped cost profile{beside} has {key} {value!r} (cost can name one of your own); "
+                f"{registry.suggest(value, options)}",
+                key,
+            )
+    raise AssertionError(wanted)
 
 
 def find(*, device: str, model: str, tp: int) -> Profile | None:

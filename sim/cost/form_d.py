@@ -10,7 +10,7 @@ they have defaults by device. A comparison of policies should be repeated at slo
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class FormD:
     """A shipped profile or a YAML file; absent: the shipped one of the engine's device, model and tp."""
     coefficients: dict[str, Any] | None = None
     """A profile's coefficients written inline, instead of ``profile``."""
-    slowdown: float | None = None
+    slowdown: float | None = field(default=None, metadata={"max": 1000})
     """Steady rate over burst rate: multiplies the token cost from 256 tokens on, and the attention of prefill.
     Absent: A100 1.25, H100 1.0."""
     host0_ms: float | None = None

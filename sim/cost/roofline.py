@@ -5,7 +5,7 @@ efficiencies of the GPU that ``like`` names: a guess, whose error nobody knows.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ class Roofline:
 
     shape: str | None = None
     """A shipped model description or a YAML file; absent: the shipped one of the engine's model."""
-    slowdown: float | None = None
+    slowdown: float | None = field(default=None, metadata={"max": 1000})
     """Steady rate over burst rate: multiplies the token cost from 256 tokens on, and the attention of prefill.
     Absent: A100 1.25, H100 1.0."""
     host0_ms: float | None = None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from policies._protocol import Policy
-from sim import registry
+from sim import foreign, registry
 from sim.closed import Part, plain
 from sim.engine.spec import EngineSpec, resolve
 from sim.errors import ScenarioError
@@ -90,6 +90,8 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
     engine, cost = engine_of(model.fleet)
     engine = _resolve(engine)
     policy: Part = model.router.policy
+    with placed("router", "policy", "kind"):
+        foreign.check_policy(policy.value)
     client = _client(model.client, policy.value)
     resolved = {
         "fleet": {
@@ -106,9 +108,9 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
         arm=arm,
         seed=seed,
         engines=model.fleet.engines,
-        engine=engine,
+        engine=replace(engine, cost=foreign.guard(cost.value)),
         noise=model.fleet.noise,
-        workload=model.workload.value,
+        workload=foreign.guard(model.workload.value),
         client=client,
         router=RouterSpec(policy.value, policy.parameters, model.router.overhead_s),
         base=base,

@@ -57,7 +57,7 @@ def kv_tokens(cell: Cell) -> int:
 def check(scenario: Scenario) -> Checked:
     """Facts and warnings of every arm; ScenarioError for what no run could survive."""
     facts: dict[str, Facts] = {}
-    warnings: list[str] = []
+    warnings: dict[str, list[str]] = {}
     totals: dict[str, dict[str, int]] = {}
     for name, cell in scenario.arms.items():
         try:
@@ -65,11 +65,13 @@ def check(scenario: Scenario) -> Checked:
             if world not in totals:
                 totals[world] = _generate(cell)
             facts[name] = Facts(_rooms(cell), totals[world], _cost(cell))
-            found = [*_room(cell, facts[name]), *_keys(cell), *_estimates(cell)]
+            found = [*_room(cell, facts[name]), *_keys(cell), *_profiles(cell)]
         except PlacedError as error:
             raise error.at(scenario.documents[name]) from None
-        warnings += [f"arm {name}: {each}" for each in found]
-    return Checked(facts, [*warnings, *_scope(scenario), *_tails(scenario, facts)])
+        for each in found:
+            warnings.setdefault(each, []).append(name)
+    said = [f"{'arm' if len(arms) == 1 else 'arms'} {', '.join(arms)}: {each}" for each, arms in warnings.items()]
+    return Checked(facts, [*said, *_unread(scenario), *_tails(scenario, facts)])
 
 
 def _world(cell: Cell) -> str:
@@ -108,14 +110,25 @@ def _cost(cell: Cell) -> str:
         return str(describe(**_hardware(cell), overlap=cell.engine.overlap))
 
 
-def _estimates(cell: Cell) -> Iterator[str]:
-    """Numbers that rest on an estimate say so wherever they are shown."""
+def _profiles(cell: Cell) -> Iterator[str]:
+    """Numbers that rest on an estimate, or on other hardware than the engine's, say so wherever they are shown."""
     if not hasattr(cell.engine.cost, "load"):
         return
     with placed("fleet", "engine", "cost"):
         profile = cell.engine.cost.load(**_hardware(cell))
     if profile.status == "estimated":
         yield f"the cost of a step is estimated, not measured: profile {profile.name}"
+    engine = cell.engine
+    made, asked = (profile.device, profile.model, profile.tp), (engine.device, engine.model, engine.tp)
+    if profile.device and made != asked:
+        yield (
+            f"cost profile {profile.name} is of {_hardware_name(*made)}, the engine of {_hardware_name(*asked)}: "
+            "step times, slowdown and weights are the profile's, the memory is the engine's"
+        )
+
+
+def _hardware_name(device: str, model: str, tp: int) -> str:
+    return f"{device}, {model}, tp {tp}"
 
 
 def _room(cell: Cell, facts: Facts) -> Iterator[str]:
@@ -142,11 +155,13 @@ def _keys(cell: Cell) -> Iterator[str]:
         yield f"client.keys has no effect: {kind} reads no routing key"
 
 
-def _scope(scenario: Scenario) -> Iterator[str]:
-    """A scope that somebody wrote down should matter to some arm."""
-    written = any("key_scope" in (each.data.get("client") or {}) for each in scenario.documents.values())
-    if written and not any(cell.router.policy.key_headers for cell in scenario.arms.values()):
-        yield "client.key_scope has no effect: the policy of no arm reads a routing key"
+def _unread(scenario: Scenario) -> Iterator[str]:
+    """A scope or a header that somebody wrote down should matter to some arm."""
+    if any(cell.router.policy.key_headers for cell in scenario.arms.values()):
+        return
+    for key in ("key_scope", "header"):
+        if any(key in (each.data.get("client") or {}) for each in scenario.documents.values()):
+            yield f"client.{key} has no effect: the policy of no arm reads a routing key"
 
 
 def _tails(scenario: Scenario, facts: dict[str, Facts]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sim.cost._profiles import ProfileError
 from sim.errors import ScenarioError
 from sim.scenario._yaml import Document, Place
 
@@ -14,6 +15,9 @@ class PlacedError(ScenarioError):
         super().__init__(f"{'.'.join(str(part) for part in place)}: {message}")
         self.place = place
         self.message = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PlacedError, (self.place, self.message)
 
     def at(self, document: Document) -> ScenarioError:
         """The same error with file and line."""
@@ -28,6 +32,8 @@ def placed(*place: str | int) -> Iterator[None]:
     except PlacedError:
         raise
     except (ScenarioError, ValueError, ArithmeticError, OSError) as error:
-        raise PlacedError(place, " ".join(str(error).split()) or type(error).__name__) from None
+        # An error may know better which neighbour of the place is at fault.
+        nearer = (*place[:-1], error.key) if isinstance(error, ProfileError) else place
+        raise PlacedError(nearer, " ".join(str(error).split()) or type(error).__name__) from None
     except MemoryError:
         raise PlacedError(place, "needs more memory than this machine has") from None

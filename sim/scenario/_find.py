@@ -28,4 +28,4 @@ def locate(path_or_name: str | Path) -> Path:
     if name in known:
         return known[name]
     hint = registry.suggest(Path(name).name, known)
-    raise ScenarioError(f"no scenario {str(path_or_name)!r}: no such file, and of the shipped ones none; {hint}")
+    raise ScenarioError(f"no scenario {str(path_or_name)!r}, neither a file nor the name of a shipped one; {hint}")

@@ -11,7 +11,7 @@ from sim.scenario import _merge
 from sim.scenario._cell import Cell, make
 from sim.scenario._errors import PlacedError
 from sim.scenario._find import locate
-from sim.scenario._model import CellModel, ScenarioModel, validate_cell, validate_scenario
+from sim.scenario._model import MOST_PAIRS, CellModel, ScenarioModel, validate_cell, validate_scenario
 from sim.scenario._rules import check_cell
 from sim.scenario._yaml import Document, read
 
@@ -19,6 +19,9 @@ BLOCKS: Final = tuple(CellModel.model_fields)
 """What a cell is made of, and what an arm may override."""
 
 DEFAULT_METRICS: Final = ("samples_per_s", "group_completion_p95_s", "load_tokens_max_over_mean", "prefill_tokens")
+
+
+_WORDS: Final = {type(None): "empty", str: "a text", int: "a number", float: "a number", list: "a list"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,8 @@ class Scenario:
             kept = {name: cell for name, cell in kept.items() if name in arms or name == self.baseline}
         if pairs is not None and pairs < 1:
             raise ScenarioError(f"pairs must be 1 or more, not {pairs}")
+        if pairs is not None and pairs > MOST_PAIRS:
+            raise ScenarioError(f"pairs must be {MOST_PAIRS:,} or fewer, not {pairs}")
         if seed is not None and not 0 <= seed < 2**63:
             raise ScenarioError(f"seed must be 0 or more, below 2^63, not {seed}")
         if seed is not None and seed != self.seed:
@@ -66,8 +71,10 @@ def load_scenario(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Sc
     path = locate(path_or_name)
     document = read(path, str(path_or_name) if path == Path(path_or_name) else path.name)
     if not isinstance(document.data, dict):
-        what = "empty" if document.data is None else f"a {type(document.data).__name__}"
-        raise ScenarioError(f"{document.origin(())}: must be a mapping of blocks, not {what}")
+        what = _WORDS.get(type(document.data), "a plain value")
+        raise ScenarioError(
+            f"{document.origin(())}: a scenario is made of keys (name: ..., fleet: ...), this is {what}"
+        )
     for assignment in overrides:
         document = _merge.set_path(document, assignment)
     return _assemble(document, path)
@@ -147,7 +154,7 @@ def _cell(document: Document, arm: str, seed: int, base: Path) -> Cell:
 
 
 def _refuse_equal(arms: dict[str, Cell], baseline: str, controls: frozenset[str], document: Document) -> None:
-    """An arm that equals another one compares nothing, unless it says that this is its purpose."""
+    """An arm that equals another one compares nothing, unless it says that this is its purpose; then it must."""
     seen: dict[str, str] = {}
     order: list[Any] = sorted(arms, key=lambda name: name != baseline)
     for name in order:
@@ -156,4 +163,11 @@ def _refuse_equal(arms: dict[str, Cell], baseline: str, controls: frozenset[str]
             raise ScenarioError(
                 f"{document.origin(('arms', name))}: resolves to the same cell as arm {other!r}; "
                 "drop it, change it, or mark it null_control: true"
+            )
+    hashes = [cell.hash for cell in arms.values()]
+    for name in sorted(controls):
+        if hashes.count(arms[name].hash) == 1:
+            raise ScenarioError(
+                f"{document.origin(('arms', name, 'null_control'))}: this arm equals no other one, "
+                "so it is no control; take the mark away"
             )

@@ -61,11 +61,25 @@ def set_path(document: Document, assignment: str) -> Document:
     except ScenarioError as error:
         message = re.sub(r"^:\d+:? *", "", str(error))
         raise ScenarioError(f"--set {dotted.strip()}: {message}") from None
+    if value == {} and _holds(document.data, parts):
+        raise ScenarioError(
+            f"--set {dotted.strip()}: {{}} would change nothing, as mappings are merged; set a key in it, "
+            f"or write {dotted.strip()}=null"
+        )
     below = [parts[:length] for length in range(1, len(parts) + 1)] + [(*parts, *path) for path in _paths(value)]
     origins = {path: Origin("--set", 0, path) for path in below}
     for part in reversed(parts):
         value = {part: value}
     return merge(document, Document(value, origins))
+
+
+def _holds(data: Any, parts: Place) -> bool:
+    """Whether something stands at a place already."""
+    for part in parts:
+        if not isinstance(data, dict) or part not in data:
+            return False
+        data = data[part]
+    return bool(data)
 
 
 def _paths(value: Any) -> list[Place]:

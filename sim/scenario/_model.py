@@ -16,6 +16,7 @@ from sim.scenario._yaml import Document, Place
 from sim.specs import ClientSpec, NoiseSpec
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+MOST_PAIRS = 1_000_000
 ARM_NAME = r"^[A-Za-z0-9]([A-Za-z0-9 ._+=:-]{0,58}[A-Za-z0-9])?$"
 ArmName = Annotated[str, StringConstraints(pattern=ARM_NAME)]
 
@@ -38,7 +39,7 @@ class RouterModel(Closed):
     """The router: the rule it asks, and what a decision costs."""
 
     policy: Component(registry.POLICY).annotation = Field(description="The rule that chooses an engine.")  # type: ignore[valid-type]
-    overhead_s: Annotated[float, Field(ge=0)] = Field(default=0.0, description="Time of one decision.")
+    overhead_s: Annotated[float, Field(ge=0, le=1e9)] = Field(default=0.0, description="Time of one decision.")
 
 
 class CellModel(Closed):
@@ -53,7 +54,7 @@ class CellModel(Closed):
 class ReplicationsModel(Closed):
     """How often each arm runs: replication i of every arm sees the same workload."""
 
-    pairs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(default=20, description="Replications of each arm.")
+    pairs: Annotated[int, Field(ge=1, le=MOST_PAIRS)] = Field(default=20, description="Replications of each arm.")
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(default=1, description="Seed of all random streams.")
 
 
@@ -118,6 +119,7 @@ _RULES: dict[str, str] = {
     "less_than_equal": "must be {le} or less",
     "greater_than": "must be more than {gt}",
     "literal_error": "must be {expected}",
+    "string_too_long": "must be {max_length} characters or fewer",
     "too_short": "must hold {min_length} or more, not {actual_length}",
     "string_pattern_mismatch": "must be a plain name (letters, digits, . _ -)",
 }
@@ -131,15 +133,21 @@ def explain(error: ErrorDetails) -> str:
     rule = _RULES.get(kind)
     if rule is None:
         return error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    text = rule.format(**context)
+    text = rule.format(**{name: _number(each) for name, each in context.items()})
     if kind in ("missing", "too_short"):
         return text
     near = registry.nearest(value, re.findall(r"'([^']+)'", context.get("expected", "")))
     return f"{text}, not {_shown(value)}" + (f"; did you mean {near!r}?" if near else "")
 
 
+def _number(value: Any) -> Any:
+    """A limit for reading: whole, and in thousands."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.15g}" if isinstance(value, float) else value
+
+
 def _shown(value: Any) -> str:
-    text = repr(value)
+    words = {None: "null", True: "true", False: "false"}
+    text = words[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -4,8 +4,9 @@ File format ``mooncake``, one JSON object a request:
 
     {"timestamp": 3000, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2, ..., 13]}
 
-``timestamp`` in milliseconds from the start of the trace; one id for each block of the prompt, the last one partial, so
-``len(hash_ids)`` is ``input_length / block_tokens`` rounded up. Ids are chained and become spans once, at load.
+``timestamp`` in milliseconds from the start of the trace, in order; one id for each block of the prompt, the last one
+partial, so ``len(hash_ids)`` is ``input_length / block_tokens`` rounded up. Ids are chained and become spans once, at
+load.
 
 What a request generates is in no later prompt that the trace could tell of, so it is private. Each request is a session
 and a group of its own. Left out: rows that wait for other rows.
@@ -119,7 +120,10 @@ def _load(trace: Trace, block_tokens: int) -> _File:
     prompts: list[Content] = []
     output: list[int] = []
     for row in read_rows(trace.path):
-        at_s.append(row.number("timestamp", 1000 * MOST_SECONDS) / 1000)
+        at = row.number("timestamp", 1000 * MOST_SECONDS) / 1000
+        if at_s and at < at_s[-1]:
+            raise row.refuse(f"timestamp {1000 * at:,.15g} is before the row above: rows stand in order of arrival")
+        at_s.append(at)
         prompts.append(_prompt(row, chains, block_tokens))
         output.append(row.whole("output_length", 1))
     return _File(np.array(at_s), prompts, np.array(output, dtype=np.int64))
@@ -127,7 +131,7 @@ def _load(trace: Trace, block_tokens: int) -> _File:
 
 def _prompt(row: Row, chains: BlockChains, block_tokens: int) -> Content:
     tokens = row.whole("input_length", 1)
-    ids = row.wholes("hash_ids", 0, 2**63)
+    ids = row.wholes("hash_ids", 0, 2**63 - 1)
     blocks = -(-tokens // block_tokens)
     if len(ids) != blocks:
         raise row.refuse(

@@ -101,7 +101,7 @@ def test_unknown_names_get_the_nearest_known() -> None:
     """A profile that is not shipped, by name or by model, and a file that is not there."""
     with pytest.raises(ScenarioError, match="did you mean 'a100-80gb_qwen3-8b_tp1'"):
         FormD(profile="a100-80gb_qwen3-8b_tp").load(base=Path(), **PLACE)  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match="no cost profile 'a100-80gb_qwen3-8b_tp3'"):
+    with pytest.raises(ScenarioError, match="no shipped cost profile for qwen3-8b on a100-80gb has tp 3"):
         FormD().load(base=Path(), device="a100-80gb", model="qwen3-8b", tp=3)
     with pytest.raises(ScenarioError, match=r"nowhere\.yaml does not exist"):
         FormD(profile="nowhere.yaml").load(base=Path(), **PLACE)  # type: ignore[arg-type]
