@@ -2,12 +2,14 @@
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from sim.log.record import TABLES
 from sim.replication import replicate
+from tests import strategies
 from tests.strategies import POLICIES, cell_of, world
 
 ROOT = Path(__file__).parents[2]
@@ -40,26 +42,35 @@ def digest(log):
     return "\n".join(getattr(log, table).data.hex() for table in TABLES)
 
 
-def test_two_processes_with_different_hash_seeds():
-    """L4: all four tables, for every policy, from two fresh processes and from this one."""
+def test_two_processes_with_different_hash_seeds(tmp_path):
+    """L4: all four tables, for every policy, from two fresh processes; both run one copy of the sources."""
+    for part in ("policies", "sim"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in (Path(__file__), Path(strategies.__file__)):
+        copy = tmp_path / part.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(part, copy)
     program = (
-        "from sim.replication import replicate\n"
+        "from pathlib import Path\n"
+        "from sim.replication import __file__ as file, replicate\n"
         "from tests.laws.test_determinism import cell_of, digest, worlds\n"
+        "assert Path(file).is_relative_to(Path.cwd())\n"
         "for each in worlds(): print(digest(replicate(cell_of(each), 0)))"
     )
-    printed = [
-        subprocess.run(
+    processes = [
+        subprocess.Popen(
             [sys.executable, "-c", program],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            check=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(tmp_path)},
+            stdout=subprocess.PIPE,
             text=True,
-        ).stdout
+        )
         for seed in ("1", "2")
     ]
-    here = "".join(digest(replicate(cell_of(each), 0)) + "\n" for each in worlds())
-    assert printed[0] == printed[1] == here
+    one, other = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert one == other
+    assert len(one.splitlines()) == len(TABLES) * len(POLICIES)
 
 
 def test_no_replication_leaves_anything_behind():

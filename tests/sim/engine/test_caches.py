@@ -1,13 +1,15 @@
-"""Both prefix caches against plain models: same hits, same counts, same evictions under random sequences of use."""
+"""Both prefix caches against the reference's: same hits, same counts, same evictions under random sequences of use."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from policies._content import extend
+from policies._content import count, extend
 from sim.engine.block_cache import BlockCache
 from sim.engine.radix_cache import RadixCache
-from tests.sim.engine.naive import Held, NaiveBlocks, NaiveRadix, tokens_of
+from tests.reference.radix import Radix
+from tests.reference.vllm import Blocks
+from tests.reference.world import tokens_of
 from tests.sim.engine.worlds import request
 
 CAPACITY = 24
@@ -23,14 +25,14 @@ def _prompt(system, group, group_tokens, session, session_tokens):
     return tuple(span for span in spans if span[1])
 
 
-class Blocks(RuleBasedStateMachine):
-    """Requests are admitted, grow, are computed and leave; the plain pool does the same."""
+class BlockCacheMachine(RuleBasedStateMachine):
+    """Requests are admitted, grow, are computed and leave; numbered blocks in the reference's pool do the same."""
 
     @initialize(size=st.sampled_from([1, 4, 8]), is_early=st.booleans())
     def start(self, size, is_early):
         self.size, self.is_early = size, is_early
         self.cache = BlockCache(CAPACITY, size)
-        self.naive = NaiveBlocks(CAPACITY, size)
+        self.blocks = Blocks(CAPACITY, size)
         self.live = {}
         self.serial = 0
 
@@ -41,28 +43,31 @@ class Blocks(RuleBasedStateMachine):
         each = request(self.serial, prompt)
         tokens = tokens_of(prompt)
         node, depth = self.cache.find(each.content, len(tokens) - 1)
-        found = self.naive.find(tokens, len(tokens) - 1)
-        hit = depth // self.size
-        assert hit == len(found)
-        free_hits = sum(not self.naive.holders[block] for block in found)
+        held = self.blocks.look_up(tokens, len(tokens) - 1)
+        assert depth // self.size == len(held)
+        free_hits = sum(not self.blocks.holders[block] for block in held)
         assert self.cache.count_free_hits(node, depth) == free_hits
-        need = -(-len(tokens) // self.size) - hit
+        need = -(-len(tokens) // self.size) - len(held)
         if need + free_hits > self.cache.free:
             return
         self.cache.hold(each, node, depth)
-        self.naive.hold(found)
-        held = Held(found)
-        self.cache.take(need)
-        held.loose += self.naive.take(need)
-        whole = extend(prompt, 10_000 + self.serial, output)
-        self.live[self.serial] = each, held, whole, len(tokens)
+        for block in held:
+            self.blocks.hold(block)
+        self._take(held, need)
+        self.live[self.serial] = each, held, extend(prompt, 10_000 + self.serial, output), len(tokens)
         if self.is_early:
             self._register(self.serial)
+
+    def _take(self, held, blocks):
+        self.cache.take(blocks)
+        held += [self.blocks.take() for _ in range(blocks)]
 
     def _register(self, serial):
         each, held, whole, slots = self.live[serial]
         self.cache.register(each, whole, slots)
-        self.naive.register(held, tokens_of(whole, slots))
+        tokens = tokens_of(whole)
+        for place in range(slots // self.size):
+            self.blocks.register(held[place], tuple(tokens[: (place + 1) * self.size]))
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -71,16 +76,16 @@ class Blocks(RuleBasedStateMachine):
         self._register(data.draw(st.sampled_from(sorted(self.live))))
 
     @precondition(lambda self: self.live)
-    @rule(data=st.data())
-    def decode(self, data):
-        """One token more, and a block where it crosses into one."""
+    @rule(data=st.data(), tokens=st.integers(1, 6))
+    def decode(self, data, tokens):
+        """A few tokens more, and a block where they cross into one."""
         serial = data.draw(st.sampled_from(sorted(self.live)))
         each, held, whole, slots = self.live[serial]
-        blocks = -(-(slots + 1) // self.size) - -(-slots // self.size)
-        if slots < len(tokens_of(whole)) and blocks <= self.cache.free:
-            self.cache.take(blocks)
-            held.loose += self.naive.take(blocks)
-            self.live[serial] = each, held, whole, slots + 1
+        tokens = min(tokens, count(whole) - slots)
+        blocks = -(-(slots + tokens) // self.size) - -(-slots // self.size)
+        if blocks <= self.cache.free:
+            self._take(held, blocks)
+            self.live[serial] = each, held, whole, slots + tokens
 
     @precondition(lambda self: self.live)
     @rule(data=st.data(), is_public=st.booleans())
@@ -89,34 +94,37 @@ class Blocks(RuleBasedStateMachine):
         serial = data.draw(st.sampled_from(sorted(self.live)))
         if is_public:
             self._register(serial)
-        each, held, _, slots = self.live.pop(serial)
-        self.cache.release(each, -(-slots // self.size))
-        self.naive.release(held)
+        each, held, _, _ = self.live.pop(serial)
+        self.cache.release(each, len(held))
+        self.blocks.release(held)
 
     @rule(prompt=prompts)
     def look(self, prompt):
         """The same prefix is found."""
         tokens = tokens_of(prompt)
-        assert self.cache.find(prompt, len(tokens))[1] // self.size == len(self.naive.find(tokens, len(tokens)))
+        found = self.blocks.look_up(tokens, len(tokens))
+        assert self.cache.find(prompt, len(tokens))[1] // self.size == len(found)
 
     @invariant()
     def same_counts(self):
         """Free and cached blocks agree."""
         if not hasattr(self, "cache"):
             return
-        assert self.cache.free == len(self.naive.free)
-        assert self.cache.usage() == (CAPACITY - len(self.naive.free), self.naive.cached)
+        free = self.blocks.free
+        assert self.cache.free == len(free)
+        cached = sum(self.blocks.chain[block] is not None for block in free)
+        assert self.cache.usage() == (CAPACITY - len(free), cached)
 
 
-class Radix(RuleBasedStateMachine):
+class RadixCacheMachine(RuleBasedStateMachine):
     """The same for the radix tree."""
 
     @initialize(size=st.sampled_from([1, 1, 4, 8]))
     def start(self, size):
         self.size = size
-        self.capacity = CAPACITY * (4 if size == 1 else 1)
-        self.cache = RadixCache(self.capacity, size)
-        self.naive = NaiveRadix(self.capacity, size)
+        capacity = CAPACITY * (4 if size == 1 else 1)
+        self.cache = RadixCache(capacity, size)
+        self.radix = Radix(capacity, size)
         self.live = {}
         self.serial = 0
 
@@ -127,33 +135,34 @@ class Radix(RuleBasedStateMachine):
         each = request(self.serial, prompt)
         tokens = tokens_of(prompt)
         node, hit = self.cache.find(each, len(tokens) - 1)
-        naive = self.naive.match(tokens, len(tokens) - 1)
-        assert hit == self.naive.depth(naive) * self.size
-        unlocked, step = 0, naive
-        while step is not self.naive.root:
-            unlocked += 0 if step.locks else len(step.pages)
-            step = step.parent
+        end, matched = self.radix.match(tokens[:-1])
+        assert hit == matched
+        unlocked = sum(len(step.pages) for step in end.path() if not step.locks)
         assert self.cache.count_unlocked(node) == unlocked
         pages = -(-len(tokens) // self.size) - hit // self.size
         if pages > self.cache.free + self.cache.evictable - unlocked:
             return
         self.cache.lock(each, node)
-        self.naive.lock(naive, 1)
-        self.cache.take(pages)
-        self.naive.take(pages)
+        self.radix.lock(end, 1)
+        self._take(pages)
         whole = extend(prompt, 10_000 + self.serial, output)
-        self.live[self.serial] = [each, naive, whole, len(tokens), hit // self.size]
+        self.live[self.serial] = [each, end, whole, len(tokens)]
+
+    def _take(self, pages):
+        self.cache.take(pages)
+        self.radix.make_room(pages)
+        self.radix.free -= pages
 
     def _insert(self, serial):
         """The request's tokens so far go into the tree; pages that were there are freed, the lock moves down."""
         state = self.live[serial]
-        each, naive, whole, slots, owned = state
+        each, end, whole, slots = state
         self.cache.register(each, whole, slots)
-        leaf, before = self.naive.insert(tokens_of(whole, slots))
-        self.naive.free += max(0, before - owned)
-        self.naive.lock(leaf, 1)
-        self.naive.lock(naive, -1)
-        state[1], state[4] = leaf, self.naive.depth(leaf)
+        leaf, there = self.radix.insert(tokens_of(whole)[:slots])
+        self.radix.free += max(0, there - owned(end))
+        self.radix.lock(leaf, 1)
+        self.radix.lock(end, -1)
+        state[1] = leaf
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -166,43 +175,52 @@ class Radix(RuleBasedStateMachine):
     def decode(self, data, tokens):
         """A few tokens more."""
         state = self.live[data.draw(st.sampled_from(sorted(self.live)))]
-        tokens = min(tokens, len(tokens_of(state[2])) - state[3])
+        tokens = min(tokens, count(state[2]) - state[3])
         pages = -(-(state[3] + tokens) // self.size) - -(-state[3] // self.size)
         if pages <= self.cache.free + self.cache.evictable:
-            self.cache.take(pages)
-            self.naive.take(pages)
+            self._take(pages)
             state[3] += tokens
 
     @precondition(lambda self: self.live)
-    @rule(data=st.data())
-    def end(self, data):
-        """A request ends: all that it computed stays, evictable; a page that is not full is freed."""
+    @rule(data=st.data(), is_retracted=st.booleans())
+    def end(self, data, is_retracted):
+        """What a request computed stays, evictable, at its end; of one that is retracted only what it had inserted."""
         serial = data.draw(st.sampled_from(sorted(self.live)))
-        self._insert(serial)
-        each, naive, _, slots, owned = self.live.pop(serial)
-        self.cache.free += -(-slots // self.size) - each.leaf.end // self.size
+        if not is_retracted:
+            self._insert(serial)
+        each, end, _, slots = self.live.pop(serial)
+        pages = -(-slots // self.size)
+        self.cache.free += pages - each.leaf.end // self.size
         self.cache.unlock(each)
-        self.naive.free += -(-slots // self.size) - owned
-        self.naive.lock(naive, -1)
+        self.radix.free += pages - owned(end)
+        self.radix.lock(end, -1)
 
     @rule(prompt=prompts)
     def look(self, prompt):
-        """The same prefix is found."""
+        """The same prefix is found, by a look that changes nothing."""
         tokens = tokens_of(prompt)
-        assert self.cache.match(prompt, len(tokens))[1] // self.size == self.naive.common(tokens)
+        pages = range(self.size, len(tokens) + 1, self.size)
+        contents = self.radix.contents()
+        found = sum(tuple(tokens[:end]) in contents for end in pages)
+        assert self.cache.match(prompt, len(tokens))[1] // self.size == found
 
     @invariant()
     def same_counts(self):
         """Free and evictable pages agree."""
         if not hasattr(self, "cache"):
             return
-        assert self.cache.free == self.naive.free
-        assert self.cache.evictable == self.naive.evictable
+        assert self.cache.free == self.radix.free
+        assert self.cache.evictable == self.radix.evictable
+
+
+def owned(node):
+    """Pages from the start to the end of a node of the reference."""
+    return sum(len(each.pages) for each in node.path())
 
 
 quick = settings(max_examples=150, stateful_step_count=30, deadline=None, derandomize=True)
 
-TestBlocks = Blocks.TestCase
+TestBlocks = BlockCacheMachine.TestCase
 TestBlocks.settings = quick
-TestRadix = Radix.TestCase
+TestRadix = RadixCacheMachine.TestCase
 TestRadix.settings = quick

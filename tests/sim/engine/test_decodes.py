@@ -50,7 +50,7 @@ def test_blocks_that_steps_need(block, overlap, drawn, steps):
 def test_contexts_and_ends(block, overlap, drawn, data):
     """The context is the sum of all; the horizon is the next end, one step later for a stop token under overlap.
 
-    Of sequences that left before their end it may still count that end: a jump may be short, never long.
+    It is one step at least: who has the last token already leaves with the step that is decided now. Of sequences that left before their end it may still count that end: a jump may be short, never long.
     """
     decodes, live = joined(block, overlap, drawn)
     assert decodes.horizon() == next_end(decodes, live)
@@ -67,7 +67,7 @@ def next_end(decodes, live):
     if any(each.ends_at <= each.joined_at for each in live):
         return 1  # ended with its prefill, which nobody knew
     late = [each.ends_at - decodes.steps + (decodes.overlap and not each.ends_by_limit) for each in live]
-    return min(late, default=FAR - decodes.steps)
+    return max(1, min(late, default=FAR - decodes.steps))
 
 
 def test_a_preempted_sequence_leaves_no_end_behind():

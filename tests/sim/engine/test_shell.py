@@ -59,11 +59,17 @@ def test_a_stop_token_is_noticed_one_step_late(preset, step_by_step):
 
 @PRESETS
 @WAYS
-def test_scheduled_is_the_start_of_the_first_step(preset, step_by_step):
-    """The log's ``scheduled`` is the start of the step that admits a request, which one step later gives its token."""
-    bench = Bench(preset, step_by_step=step_by_step).send(0, request(0, 20, 50))
-    for each in bench.send(25, request(1, 20)).send(77, request(2, 20, 3)).run():
-        assert each.scheduled == each.first_token - 10
+@pytest.mark.parametrize("overlap", [False, True])
+def test_scheduled_is_the_decision(preset, step_by_step, overlap):
+    """``scheduled`` is when a request is first admitted to a batch; with overlap its first step starts one step later.
+
+    An idle engine decides and starts at once.
+    """
+    bench = Bench(preset, step_by_step=step_by_step, overlap=overlap).send(0, request(0, 20, 50))
+    requests = bench.send(25, request(1, 20)).send(77, request(2, 20, 3)).run()
+    assert [each.scheduled for each in requests] == [0, 30, 80]
+    step_before = 10 if overlap else 0
+    assert [each.first_token - each.scheduled - 10 for each in requests] == [0, step_before, step_before]
 
 
 @PRESETS
