@@ -97,6 +97,8 @@ class Policy:
     arbitrary_order: ClassVar[bool] = False
     """True where the product iterates engines in an arbitrary order, drawn anew at each start."""
     min_engines: ClassVar[int] = 1
+    places_by_hash: ClassVar[bool] = False
+    """True where a routing key alone decides the engine, by a hash that spreads keys evenly but for the luck of it."""
     may_refuse: ClassVar[bool] = False
     """True where the product refuses some requests though an engine is available."""
 

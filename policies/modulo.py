@@ -27,6 +27,7 @@ class Modulo(Policy):
     """What becomes of the keys of an engine that is not available."""
 
     key_headers = HEADERS
+    places_by_hash = True
     may_refuse = True
 
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:

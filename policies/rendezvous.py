@@ -24,6 +24,7 @@ class Rendezvous(Policy):
     """
 
     key_headers = HEADERS
+    places_by_hash = True
 
     def __post_init__(self) -> None:
         self._homes: dict[str, EngineView] = {}

@@ -53,6 +53,8 @@ class Ratio:
     p_mean_worse: float | None = None
     reason: str = ""
     """Why there is no ratio, or no interval."""
+    is_tie: bool = False
+    """Both arms have the same value in every pair; then no probability of harm is given."""
 
 
 def mean(values: Floats, *, deterministic: bool = False) -> Mean:
@@ -78,18 +80,21 @@ def compare(baseline: Floats, candidate: Floats, better: Better, *, deterministi
     if not pairs:
         return Ratio(None, None, None, None, 0, reason="no pair has a value in both arms")
     p_worse = _share_worse(candidate - baseline, better)
+    tie = bool((candidate == baseline).all())
     if (zeros := int(((baseline <= 0) | (candidate <= 0)).sum())) > 0:
-        worse = None if deterministic else _mean_worse(candidate - baseline, better)
+        worse = None if deterministic or tie else _mean_worse(candidate - baseline, better)
         reason = f"zero in {zeros} {'pair' if zeros == 1 else 'pairs'}"
-        return Ratio(None, None, None, p_worse, pairs, p_mean_worse=worse, reason=reason)
+        return Ratio(None, None, None, p_worse, pairs, p_mean_worse=worse, reason=reason, is_tie=tie)
     logs = np.log(candidate / baseline)
     ratio = float(np.exp(logs.mean()))
     if pairs == 1:
         reason = "deterministic, n = 1" if deterministic else "one pair, no interval"
-        return Ratio(ratio, None, None, p_worse, pairs, reason=reason)
+        return Ratio(ratio, None, None, p_worse, pairs, reason=reason, is_tie=tie)
     lo, hi = np.exp(_t_interval(logs))
     boot_lo, boot_hi = np.exp(bca_interval(logs))
-    return Ratio(ratio, float(lo), float(hi), p_worse, pairs, float(boot_lo), float(boot_hi), _mean_worse(logs, better))
+    worse = None if tie else _mean_worse(logs, better)
+    ends = (float(boot_lo), float(boot_hi))
+    return Ratio(ratio, float(lo), float(hi), p_worse, pairs, *ends, worse, is_tie=tie)
 
 
 def geometric_ratio(baseline: Floats, candidate: Floats) -> float | None:

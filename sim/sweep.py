@@ -71,6 +71,8 @@ def run(
                 if progress is not None:
                     progress(done, total)
             found.append(_finish(scenario, cell, frames.concat(parts), folder))
+    if len(found) == 1:
+        known = [*known, f"only the baseline {found[0].name} ran: nothing is compared"]
     warnings = dict.fromkeys([*known, *warnings_of(found, scenario.metrics)])
     return assemble(scenario.name, scenario.baseline, scenario.metrics, found, list(warnings))
 
@@ -118,6 +120,7 @@ def _finish(scenario: Scenario, cell: Cell, tables: Tables, out: Path) -> Arm:
         groups=tables.groups.height // tables.replications.height,
         placed=_placed(cell, tables),
         null_control=cell.arm in scenario.null_controls,
+        is_hashed=cell.router.policy.places_by_hash,
     )
 
 

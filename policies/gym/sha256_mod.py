@@ -22,6 +22,7 @@ class Sha256Mod(Policy):
     """
 
     key_headers = ("x-session-id", "x-smg-routing-key")
+    places_by_hash = True
     may_refuse = True
 
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:

@@ -29,6 +29,7 @@ class Session(Policy):
     """Seconds over which the request rate is counted."""
 
     key_headers = ("x-session-id",)
+    places_by_hash = True
 
     def __post_init__(self) -> None:
         self.refuse_negative("request_stats_window_s")

@@ -22,6 +22,7 @@ class SessionHash(Policy):
     """
 
     key_headers = ("x-session-id",)
+    places_by_hash = True
     may_refuse = True
 
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:

@@ -31,6 +31,7 @@ class ConsistentHashing(Policy):
     """
 
     key_headers = ("x-smg-routing-key",)
+    places_by_hash = True
     may_refuse = True
     arbitrary_order = True
 

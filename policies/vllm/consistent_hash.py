@@ -27,6 +27,7 @@ class ConsistentHash(Policy):
     Checked against: recorded decisions with every header and with body fields.
     """
 
+    places_by_hash = True
     key_headers: ClassVar[tuple[str, ...]] = (
         "x-session-id",
         "x-user-id",

@@ -35,6 +35,8 @@ class Arm:
     """Groups of a replication."""
     placed: Placed | None = None
     null_control: bool = False
+    is_hashed: bool = False
+    """The policy places a key by a hash alone, so the classes have an expected share."""
 
     @property
     def is_deterministic(self) -> bool:
@@ -85,6 +87,12 @@ class Result:
     comparisons: list[Comparison]
     placements: list[Placement]
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def values(self) -> pl.DataFrame:
+        """One row an arm and pair, one column a metric (all of them), ``arm`` and ``pair`` first."""
+        frames = [arm.values.select(pl.lit(name).alias("arm"), pl.all()) for name, arm in self.arms.items()]
+        return pl.concat(frames)
 
     def comparison(self, candidate: str, metric: str) -> Comparison:
         """The comparison of one candidate in one metric."""

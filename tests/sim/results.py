@@ -32,4 +32,4 @@ def result(*arms: Arm, metrics: tuple[str, ...] = SHOWN) -> Result:
 
 def two_arms() -> Result:
     """A baseline, and a candidate with placement classes."""
-    return result(arm("sample", 1.0), arm("group", 1.3, placed=Placed(4, 2, CLASSES)))
+    return result(arm("sample", 1.0), arm("group", 1.3, placed=Placed(4, 2, CLASSES), is_hashed=True))

@@ -56,11 +56,14 @@ def test_worse_by_direction_and_ties_are_not_worse(better: str, share: float | N
 
 
 def test_p_mean_worse() -> None:
-    """Clear harm is near 1, clear gain near 0, no difference one half."""
+    """Clear harm is near 1, clear gain near 0, as many of both about one half; of exact ties there is none."""
     worse = stats.compare(np.ones(20), np.full(20, 1.2) + RNG.normal(0, 0.01, 20), "lower")
     gain = stats.compare(np.ones(20), np.full(20, 1.2) + RNG.normal(0, 0.01, 20), "higher")
+    even = stats.compare(np.ones(20), np.tile([0.5, 2.0], 10), "higher")
     equal = stats.compare(np.ones(20), np.ones(20), "higher")
-    assert (worse.p_mean_worse, gain.p_mean_worse, equal.p_mean_worse) == (1.0, 0.0, 0.5)
+    assert (worse.p_mean_worse, gain.p_mean_worse, equal.p_mean_worse) == (1.0, 0.0, None)
+    assert even.p_mean_worse == pytest.approx(0.5, abs=0.02)
+    assert (equal.ratio, equal.lo, equal.hi, equal.is_tie, even.is_tie) == (1.0, 1.0, 1.0, True, False)
 
 
 def test_zero_has_no_ratio_but_a_direction() -> None:

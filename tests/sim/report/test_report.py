@@ -1,6 +1,7 @@
 """Table, document and warnings of small results."""
 
 import json
+import re
 
 import jsonschema
 import polars as pl
@@ -9,9 +10,10 @@ from rich.console import Console
 
 from sim.metrics import METRICS
 from sim.report import Result, document, print_result, schema, to_json
+from sim.report.placements import Placed
 from sim.report.table import number
 from sim.report.warn import digest
-from tests.sim.results import arm, result, two_arms
+from tests.sim.results import CLASSES, SHOWN, arm, result, two_arms
 
 
 def printed(found: Result, width: int = 80) -> str:
@@ -72,13 +74,48 @@ def test_table_fits_80_columns_with_many_arms() -> None:
     assert all(each.name in text for each in arms)
 
 
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 200])
+def test_no_terminal_is_too_narrow_for_a_number(width: int) -> None:
+    """Every number of the widest table is in each narrower one, whole and in one line."""
+    arms = [arm("sample", 1000.0), arm("group", 1300.0, placed=Placed(4, 2, CLASSES), is_hashed=True)]
+    found = result(*arms)
+    wide, narrow = printed(found, 200), printed(found, width)
+    numbers = re.findall(r"[\d.,]+ ± [\d.,]+|[\d.]+ \[[^]]+\]|[\d.]+%|\b\d+\.\d{3}\b", wide)
+    assert len(numbers) > 20
+    for each in numbers:
+        assert narrow.count(each) >= wide.count(each), each
+    assert "…" not in narrow
+
+
+def test_ties_read_as_ties() -> None:
+    """Two arms with the same numbers are not 50 % likely to be worse."""
+    text = printed(result(arm("a", 1.0), arm("b", 1.0)))
+    assert text.count("= (all 8 pairs equal)") == len(SHOWN)
+    assert "50.0%" not in text
+
+
+def test_a_policy_that_does_not_hash_has_no_expected_share() -> None:
+    """Its classes are shown, an expectation is not."""
+    text = printed(result(arm("a", 1.0), arm("b", 1.3, placed=Placed(4, 2, CLASSES))))
+    assert "uniform hash" not in text
+    assert "simulated" in text
+
+
+def test_values_are_one_frame() -> None:
+    """Every metric of every arm and pair, for a reader's own analysis."""
+    values = two_arms().values
+    assert values.columns[:2] == ["arm", "pair"]
+    assert values["arm"].unique(maintain_order=True).to_list() == ["sample", "group"]
+    assert set(values.columns[2:]) == set(METRICS)
+
+
 def test_table_shows_ratio_interval_and_classes() -> None:
     """The numbers of the document can be read off the table."""
     found = two_arms()
     text = printed(found)
     ratio = found.comparison("group", "samples_per_s").paired
     assert f"{ratio.ratio:.3f} [{ratio.lo:.3f}, {ratio.hi:.3f}]" in text
-    assert "zero in 8 pairs" in text
+    assert "= (all 8 pairs equal)" in text
     assert "uniform hash" in text
     assert "37.5%" in text
 
