@@ -19,9 +19,19 @@ from sim import registry  # noqa: E402
 from sim.cost import _devices, _models, _profiles  # noqa: E402
 from sim.engine.spec import EngineSpec  # noqa: E402
 from sim.metrics import METRICS  # noqa: E402
+from sim.scenario._fleet import FleetModel  # noqa: E402
 from sim.scenario._model import ReplicationsModel, RouterModel, ScenarioModel  # noqa: E402
 from sim.specs import ClientSpec, NoiseSpec  # noqa: E402
 
+MIXED = """A fleet of several types of engines names them; an arm then changes one of them by its path, as in
+`fleet.engines.new.count`, and a count of 0 leaves a type out. Engines are numbered type after type, in order of the
+names.
+
+    fleet:
+      engines:
+        new: {count: 2, engine: {preset: sglang, device: h100-80gb, model: llama-3-8b}}
+        old: {count: 4, engine: {preset: vllm, device: a100-80gb, model: llama-3-8b}}
+"""
 REFERENCE = ROOT / "docs" / "reference"
 HEAD = "<!-- Written by docs/generate.py from the code; edit the docstrings there and run `make docs`. -->\n\n"
 
@@ -178,6 +188,7 @@ def scenario() -> str:
     """The keys of a scenario file, block by block."""
     blocks = [
         ("The file", model_keys(ScenarioModel)),
+        ("`fleet`", f"{model_keys(FleetModel)}\n{MIXED}"),
         ("`fleet.engine`", f"{parameters(EngineSpec)}\nCost models: [costs.md](costs.md).\n"),
         ("`fleet.noise`", parameters(NoiseSpec)),
         ("`client`", parameters(ClientSpec)),
@@ -185,8 +196,7 @@ def scenario() -> str:
         ("`replications`", model_keys(ReplicationsModel)),
     ]
     opening = (
-        "# Keys of a scenario\n\nUnknown keys are refused. `fleet` holds `engines` (how many), `engine` and `noise`;\n"
-        "`workload` is one of the kinds of [workloads.md](workloads.md). `windtunnel schema` prints the same as a\n"
+        "# Keys of a scenario\n\nUnknown keys are refused. `workload` is one of the kinds of [workloads.md](workloads.md). `windtunnel schema` prints the same as a\n"
         "JSON Schema for editors.\n"
     )
     return HEAD + opening + "".join(f"\n## {title}\n\n{text}" for title, text in blocks)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sim.client import Client
-from sim.cost._coefficients import shared
+from sim.cost._coefficients import Coefficients, shared
 from sim.engine._scheduler import Scheduler
 from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
@@ -22,7 +22,7 @@ from sim.keys import session_keys
 from sim.log.record import Log
 from sim.rng import Streams
 from sim.router import Router
-from sim.scenario import Cell, explicit_keys, kv_tokens
+from sim.scenario import Cell, EngineType, explicit_keys, kv_tokens
 from sim.workload._model import Workload
 from sim.workload._reuse import ideal_prefill_tokens
 
@@ -65,8 +65,7 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
     with without_collector():
         env.run_out()
     client.close()
-    assert cell.engine.block_tokens is not None
-    log.prefill_ideal = ideal_prefill_tokens(workload, cell.engine.block_tokens)
+    log.prefill_ideal = ideal_prefill_tokens(workload, min(kind.engine.block_tokens or 1 for kind in cell.fleet))
     return log
 
 
@@ -92,21 +91,26 @@ def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:
 
 def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:
     """A scheduler for each engine, each with its own speed and step noise where the scenario names noise."""
-    spec = cell.engine
-    hardware = {"device": spec.device, "model": spec.model, "tp": spec.tp}
-    capacity = kv_tokens(cell)
+    speeds = streams.column("engine-speed").standard_normal(cell.engines).tolist()
+    schedulers: list[Scheduler] = []
+    for kind in cell.fleet:
+        spec, cost, capacity = kind.engine, _cost(kind, cell, streams, log.tick_s), kv_tokens(kind, cell.base)
+        build = VllmScheduler if spec.preset == "vllm" else SglangScheduler
+        for _ in range(kind.count):
+            index = len(schedulers)
+            factor = math.exp(cell.noise.engine_speed_sigma * speeds[index])
+            own = cost if factor == 1.0 else cost.scaled(factor)
+            log.costs.append(own)
+            schedulers.append(build(spec, own, capacity, _step_noise(cell.noise.step_sigma, streams, index)))
+    return schedulers
+
+
+def _cost(kind: EngineType, cell: Cell, streams: Streams, tick_s: float) -> Coefficients:
+    """The cost of a step on a type of engine; a model that states an uncertainty draws it, alike for all arms."""
+    spec = kind.engine
     # A cost model that knows no uncertainty, as a user's own may, takes no streams.
     drawn = {"streams": streams} if getattr(spec.cost, "uncertainty", "none") != "none" else {}
-    cost = shared(spec.cost.compile(log.tick_s, **hardware, overlap=spec.overlap, base=cell.base, **drawn))
-    speeds = streams.column("engine-speed").standard_normal(cell.engines).tolist()
-    kind = VllmScheduler if spec.preset == "vllm" else SglangScheduler
-    schedulers: list[Scheduler] = []
-    for index in range(cell.engines):
-        factor = math.exp(cell.noise.engine_speed_sigma * speeds[index])
-        own = cost if factor == 1.0 else cost.scaled(factor)
-        log.costs.append(own)
-        schedulers.append(kind(spec, own, capacity, _step_noise(cell.noise.step_sigma, streams, index)))
-    return schedulers
+    return shared(spec.cost.compile(tick_s, **kind.hardware, overlap=spec.overlap, base=cell.base, **drawn))
 
 
 def _step_noise(sigma: float, streams: Streams, index: int) -> Callable[[], float] | None:

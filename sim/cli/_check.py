@@ -37,5 +37,7 @@ def _facts(scenario: Scenario, checked: Checked) -> Iterator[str]:
     for arm, facts in checked.facts.items():
         if arm == scenario.baseline or facts != base:
             totals = ", ".join(f"{name} {value:,}" for name, value in facts.workload.items())
-            yield f"arm {arm}: an engine holds {facts.kv_tokens:,} tokens; step cost: {facts.cost}"
+            for name, each in facts.engines.items():
+                who = f"an engine of type {name}" if name else "an engine"
+                yield f"arm {arm}: {who} holds {each.kv_tokens:,} tokens; step cost: {each.cost}"
             yield f"arm {arm}, first replication: {totals}"

@@ -1,8 +1,9 @@
 """Scenarios: a YAML file becomes cells that can be run."""
 
 from sim.scenario._cell import RESULTS_VERSION, Cell
-from sim.scenario._check import Checked, Facts, check, differences, kv_tokens, resolved_document
+from sim.scenario._check import Checked, Facts, check, differences, resolved_document
 from sim.scenario._find import locate, shipped
+from sim.scenario._fleet import EngineType, kv_tokens
 from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario
 from sim.scenario._rules import explicit_keys
 from sim.scenario._schema import schema
@@ -13,6 +14,7 @@ __all__ = [
     "RESULTS_VERSION",
     "Cell",
     "Checked",
+    "EngineType",
     "Facts",
     "Scenario",
     "check",

@@ -14,10 +14,10 @@ from typing import Any, Final
 from policies._protocol import Policy
 from sim import foreign, registry
 from sim.closed import Part, plain
-from sim.engine.spec import EngineSpec, resolve
 from sim.errors import ScenarioError
-from sim.scenario._errors import PlacedError, placed
-from sim.scenario._model import CellModel, engine_of, validate_cell
+from sim.scenario._errors import placed
+from sim.scenario._fleet import EngineType, settle
+from sim.scenario._model import CellModel, validate_cell
 from sim.scenario._yaml import Document, Origin, Place
 from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec, RouterSpec
 
@@ -31,8 +31,8 @@ class Cell:
 
     arm: str
     seed: int
-    engines: int
-    engine: EngineSpec
+    fleet: tuple[EngineType, ...]
+    """Types of engines; one where all are alike. Engines are numbered type after type."""
     noise: NoiseSpec
     workload: Any
     client: ClientSpec
@@ -56,6 +56,11 @@ class Cell:
         return Cell.from_resolved({**self.resolved, "seed": seed}, self.base, self.arm)
 
     @property
+    def engines(self) -> int:
+        """Number of engines."""
+        return sum(kind.count for kind in self.fleet)
+
+    @property
     def files(self) -> list[Path]:
         """Every file that a replication reads: of the workload, the cost model and the policy."""
         return [path for _, path in _files(self)]
@@ -63,14 +68,14 @@ class Cell:
 
 def _files(cell: Cell) -> list[tuple[Place, Path]]:
     """Files that a cell reads, with the part of the scenario that names each."""
-    engine = cell.engine
-    workload, cost, policy = ("workload",), ("fleet", "engine", "cost"), ("router", "policy")
+    workload, policy = ("workload",), ("router", "policy")
+    costs = [(*kind.place, "cost") for kind in cell.fleet]
     with placed(*workload):
         files: list[tuple[Place, Path]] = [(workload, path) for path in cell.workload.files(cell.base)]
-    with placed(*cost):
-        reads = engine.cost.files(device=engine.device, model=engine.model, tp=engine.tp, base=cell.base)
-        files += [(cost, path) for path in reads]
-    for place in (workload, cost, policy):
+    for cost, kind in zip(costs, cell.fleet, strict=True):
+        with placed(*cost):
+            files += [(cost, path) for path in kind.engine.cost.files(**kind.hardware, base=cell.base)]
+    for place in (workload, *costs, policy):
         part: Any = cell.resolved
         for key in place:
             part = part[key]
@@ -87,18 +92,13 @@ def _rebuild(resolved: dict[str, Any], base: Path, arm: str, known_hash: str | N
 
 def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | None = None) -> Cell:
     """The cell of a validated model: defaults that depend on other values are filled in."""
-    engine, cost = engine_of(model.fleet)
-    engine = _resolve(engine)
+    kinds, fleet = settle(model.fleet)
     policy: Part = model.router.policy
     with placed("router", "policy", "kind"):
         foreign.check_policy(policy.value)
     client = _client(model.client, policy.value)
     resolved = {
-        "fleet": {
-            "engines": model.fleet.engines,
-            "engine": {**plain(engine), "cost": cost.resolved},
-            "noise": plain(model.fleet.noise),
-        },
+        "fleet": fleet,
         "workload": model.workload.resolved,
         "client": {**plain(client), "header": model.client.header},  # what follows from the policy is no difference
         "router": {"policy": policy.resolved, "overhead_s": model.router.overhead_s},
@@ -107,8 +107,7 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
     cell = Cell(
         arm=arm,
         seed=seed,
-        engines=model.fleet.engines,
-        engine=replace(engine, cost=foreign.guard(cost.value)),
+        fleet=kinds,
         noise=model.fleet.noise,
         workload=foreign.guard(model.workload.value),
         client=client,
@@ -118,15 +117,6 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
         hash=known_hash or "",
     )
     return cell if known_hash else replace(cell, hash=_hash(cell))
-
-
-def _resolve(engine: EngineSpec) -> EngineSpec:
-    """The engine with its defaults; what does not go together is refused at the field that the message opens with."""
-    try:
-        return resolve(engine)
-    except ValueError as error:
-        field, _, message = str(error).partition(" ")
-        raise PlacedError(("fleet", "engine", field.rstrip(":")), message) from None
 
 
 def _client(client: ClientSpec, policy: Policy) -> ClientSpec:

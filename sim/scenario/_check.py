@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sim.cost._memory import profile_capacity
 from sim.keys import group_keys
 from sim.rng import Streams
 from sim.scenario._cell import Cell
 from sim.scenario._errors import PlacedError, placed
+from sim.scenario._fleet import EngineType, kv_tokens
 from sim.scenario._load import Scenario
 from sim.scenario._rules import explicit_keys, reads_key
 
@@ -21,15 +21,23 @@ ENOUGH_GROUPS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """One engine of a type."""
+
+    kv_tokens: int
+    """Tokens that it has room for, in whole blocks."""
+    cost: str
+    """Where the cost of a step comes from, and the knobs as they resolve."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What one arm comes down to, before anything runs."""
 
-    kv_tokens: int
-    """Tokens that one engine has room for, in whole blocks."""
+    engines: dict[str, EngineFacts]
+    """By type of engine; the name is empty where all are alike."""
     workload: dict[str, int]
     """Totals of the first replication."""
-    cost: str
-    """Where the cost of a step comes from, and the knobs as they resolve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +46,6 @@ class Checked:
 
     facts: dict[str, Facts]
     warnings: list[str]
-
-
-def kv_tokens(cell: Cell) -> int:
-    """KV capacity of one engine in tokens: as given, else by the memory of its device and the weights of its model."""
-    engine = cell.engine
-    with placed("fleet", "engine"):
-        if engine.kv_tokens is not None:
-            return engine.kv_tokens
-        if not hasattr(engine.cost, "load"):
-            raise PlacedError(("fleet", "engine", "kv_tokens"), "is needed: this cost model knows no device memory")
-        profile = engine.cost.load(device=engine.device, model=engine.model, tp=engine.tp, base=cell.base)
-        assert engine.memory_share is not None
-        assert engine.other_gib is not None
-        return profile_capacity(profile, engine.device, memory_share=engine.memory_share, other_gib=engine.other_gib)
 
 
 def check(scenario: Scenario) -> Checked:
@@ -64,8 +58,9 @@ def check(scenario: Scenario) -> Checked:
             world = _world(cell)
             if world not in totals:
                 totals[world] = _generate(cell)
-            facts[name] = Facts(_rooms(cell), totals[world], _cost(cell))
-            found = [*_room(cell, facts[name]), *_keys(cell), *_profiles(cell)]
+            facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
+            found = [*_rooms(cell, facts[name]), *_keys(cell)]
+            found += [each for kind in cell.fleet for each in _profiles(kind, cell)]
         except PlacedError as error:
             raise error.at(scenario.documents[name]) from None
         for each in found:
@@ -91,38 +86,33 @@ def _generate(cell: Cell) -> dict[str, int]:
     return totals
 
 
-def _rooms(cell: Cell) -> int:
-    block = cell.engine.block_tokens or 1
-    return kv_tokens(cell) // block * block
-
-
-def _hardware(cell: Cell) -> dict[str, Any]:
-    engine = cell.engine
-    return {"device": engine.device, "model": engine.model, "tp": engine.tp, "base": cell.base}
-
-
-def _cost(cell: Cell) -> str:
+def _facts(kind: EngineType, cell: Cell) -> EngineFacts:
     """A user's own cost model need not describe itself."""
-    describe = getattr(cell.engine.cost, "describe", None)
-    with placed("fleet", "engine", "cost"):
-        if describe is None:
-            return str(cell.resolved["fleet"]["engine"]["cost"]["kind"])
-        return str(describe(**_hardware(cell), overlap=cell.engine.overlap))
+    block = kind.engine.block_tokens or 1
+    room = kv_tokens(kind, cell.base) // block * block
+    describe = getattr(kind.engine.cost, "describe", None)
+    with placed(*kind.place, "cost"):
+        if describe is not None:
+            return EngineFacts(room, str(describe(**kind.hardware, base=cell.base, overlap=kind.engine.overlap)))
+    shown: Any = cell.resolved
+    for key in kind.place:
+        shown = shown[key]
+    return EngineFacts(room, str(shown["cost"]["kind"]))
 
 
-def _profiles(cell: Cell) -> Iterator[str]:
+def _profiles(kind: EngineType, cell: Cell) -> Iterator[str]:
     """Numbers that rest on an estimate, or on other hardware than the engine's, say so wherever they are shown."""
-    if not hasattr(cell.engine.cost, "load"):
+    engine = kind.engine
+    if not hasattr(engine.cost, "load"):
         return
-    with placed("fleet", "engine", "cost"):
-        profile = cell.engine.cost.load(**_hardware(cell))
+    with placed(*kind.place, "cost"):
+        profile = engine.cost.load(**kind.hardware, base=cell.base)
     if profile.status == "estimated":
         yield f"the cost of a step is estimated, not measured: profile {profile.name}"
-    engine = cell.engine
     made, asked = (profile.device, profile.model, profile.tp), (engine.device, engine.model, engine.tp)
     if profile.device and made != asked:
         yield (
-            f"cost profile {profile.name} is of {_hardware_name(*made)}, the engine of {_hardware_name(*asked)}: "
+            f"cost profile {profile.name} is of {_hardware_name(*made)}, {kind.label} of {_hardware_name(*asked)}: "
             "step times, slowdown and weights are the profile's, the memory is the engine's"
         )
 
@@ -131,17 +121,25 @@ def _hardware_name(device: str, model: str, tp: int) -> str:
     return f"{device}, {model}, tp {tp}"
 
 
-def _room(cell: Cell, facts: Facts) -> Iterator[str]:
-    room, block = facts.kv_tokens, cell.engine.block_tokens or 1
-    if cell.engine.preset == "sglang":
-        room -= 1  # a request must stay below the pool
+def _rooms(cell: Cell, facts: Facts) -> Iterator[str]:
+    """An engine rejects what it has no room for; where that is everything, everywhere, no run makes sense."""
     largest, smallest = (facts.workload[f"{which}_request_tokens"] for which in ("largest", "smallest"))
-    if -(-smallest // block) * block > room:
+    rooms = []
+    for kind in cell.fleet:
+        room, block = facts.engines[kind.name].kv_tokens, kind.engine.block_tokens or 1
+        if kind.engine.preset == "sglang":
+            room -= 1  # a request must stay below the pool
+        if -(-largest // block) * block > room:
+            yield (
+                f"some requests will be rejected: the largest needs {largest} tokens with its limit, "
+                f"{kind.label} has {room}"
+            )
+        rooms.append((room, -(-smallest // block) * block))
+    if all(need > room for room, need in rooms):
         raise PlacedError(
-            ("workload",), f"no request fits: the smallest needs {smallest} tokens with its limit, an engine has {room}"
+            ("workload",),
+            f"no request fits: the smallest needs {smallest} tokens with its limit, an engine has {max(rooms)[0]}",
         )
-    if -(-largest // block) * block > room:
-        yield f"some requests will be rejected: the largest needs {largest} tokens with its limit, an engine has {room}"
 
 
 def _keys(cell: Cell) -> Iterator[str]:

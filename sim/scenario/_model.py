@@ -1,7 +1,6 @@
 """The shape of a scenario: closed models of its blocks, and one readable line for whatever does not fit them."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,11 +8,11 @@ from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
 from sim import registry
-from sim.closed import Closed, Component, Part, built
-from sim.engine.spec import EngineSpec
+from sim.closed import Closed, Component, built
 from sim.errors import ScenarioError
+from sim.scenario._fleet import FleetModel
 from sim.scenario._yaml import Document, Place
-from sim.specs import ClientSpec, NoiseSpec
+from sim.specs import ClientSpec
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 MOST_PAIRS = 1_000_000
@@ -23,16 +22,6 @@ ArmName = Annotated[str, StringConstraints(pattern=ARM_NAME)]
 
 def _nothing_is_empty(value: Any) -> Any:
     return {} if value is None else value
-
-
-class FleetModel(Closed):
-    """The engines, all alike."""
-
-    engines: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Number of engines.")
-    engine: built(EngineSpec, (("cost", registry.COST),)) = Field(description="One engine.")  # type: ignore[valid-type]
-    noise: built(NoiseSpec) = Field(  # type: ignore[valid-type]
-        default_factory=NoiseSpec, description="What no recording fixes, as standard deviations."
-    )
 
 
 class RouterModel(Closed):
@@ -149,12 +138,3 @@ def _shown(value: Any) -> str:
     words = {None: "null", True: "true", False: "false"}
     text = words[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def engine_of(model: FleetModel) -> tuple[EngineSpec, Part]:
-    """The engine with its cost model named, and that cost model as a part."""
-    engine: EngineSpec = model.engine
-    part = engine.cost
-    if part is None:
-        part = Part("form_d", registry.find(registry.COST, "form_d", Path())())
-    return replace(engine, cost=part.value), part

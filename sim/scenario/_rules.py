@@ -11,7 +11,7 @@ TICK_S = 1e-9
 def check_cell(cell: Cell) -> None:
     """Refuse a cell whose parts do not go together; PlacedError says where."""
     _check_policy(cell)
-    _check_engine(cell)
+    _check_engines(cell)
     _check_keys(cell)
 
 
@@ -21,12 +21,10 @@ def _check_policy(cell: Cell) -> None:
         raise PlacedError(("router", "policy"), f"needs {least} engines or more, the fleet has {cell.engines}")
 
 
-def _check_engine(cell: Cell) -> None:
-    engine = cell.engine
-    with placed("fleet", "engine", "cost"):
-        engine.cost.compile(
-            TICK_S, device=engine.device, model=engine.model, tp=engine.tp, overlap=engine.overlap, base=cell.base
-        )
+def _check_engines(cell: Cell) -> None:
+    for kind in cell.fleet:
+        with placed(*kind.place, "cost"):
+            kind.engine.cost.compile(TICK_S, **kind.hardware, overlap=kind.engine.overlap, base=cell.base)
 
 
 def reads_key(cell: Cell) -> bool:

@@ -30,7 +30,7 @@ def test_more_memory_than_needed_changes_nothing(resolved):
     tokens = 0
     for index in range(workload.sessions):
         for turn in workload.session(index).turns:
-            tokens += sum(length for _, length in turn.prompt) + turn.max_tokens + 3 * cell.engine.block_tokens
+            tokens += sum(length for _, length in turn.prompt) + turn.max_tokens + 3 * cell.fleet[0].engine.block_tokens
     first, *others = (replicate(cell_of(with_pool(resolved, 2 * tokens * more)), 0) for more in (1, 10, 1000))
     assert not first.numpy("requests")["preemptions"].any()
     for log in others:

@@ -76,7 +76,7 @@ def test_the_slime_scenario_means_what_it_says() -> None:
     scenario = load_scenario("slime_group_affinity")
     cell = scenario.arms["sample"]
     assert (scenario.pairs, scenario.seed, scenario.baseline) == (200, 1, "sample")
-    assert (cell.engines, cell.engine.visibility, cell.engine.block_tokens) == (2, "after_prefill", 1)
+    assert (cell.engines, cell.fleet[0].engine.visibility, cell.fleet[0].engine.block_tokens) == (2, "after_prefill", 1)
     assert (cell.client.key_scope, cell.client.header) == ("session", "x-smg-routing-key")
     assert cell.resolved["fleet"]["engine"]["cost"]["kind"] == "form_d"
     assert differences(scenario) == {"group": {"client.key_scope": ("session", "group")}}

@@ -1,0 +1,155 @@
+"""The fleet: from its block in a scenario to the engines that can be run.
+
+Engines are all alike (``engines: 4`` beside ``engine: {...}``), or of named types
+(``engines: {old: {count: 4, engine: {...}}, new: {count: 2, engine: {...}}}``). Types are a mapping, so that an arm can
+change one of them; a count of 0 leaves it out. Engines are numbered type after type, in order of the types' names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    TypeAdapter,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from sim import foreign, registry
+from sim.closed import Closed, Part, built, plain, refuse
+from sim.cost._memory import profile_capacity
+from sim.engine.spec import EngineSpec, resolve
+from sim.scenario._errors import PlacedError, placed
+from sim.scenario._yaml import Place
+from sim.specs import NoiseSpec
+
+MOST_ENGINES: Final = 100_000
+
+TypeName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9._-]*$", max_length=40)]
+Engine: Any = built(EngineSpec, (("cost", registry.COST),))
+
+
+class TypeModel(Closed):
+    """Engines of a mixed fleet that are alike."""
+
+    count: Annotated[int, Field(ge=0, le=MOST_ENGINES)] = Field(description="Number of engines of this type.")
+    engine: Engine = Field(description="One of them.")
+
+
+class Count:
+    """A number of engines that are alike, or a mapping of types."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._validate)
+
+    def _validate(self, value: Any, info: ValidationInfo) -> Any:
+        adapter: TypeAdapter[Any] = _TYPES if isinstance(value, Mapping) else _NUMBER
+        return adapter.validate_python(value, strict=True, context=info.context)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(_NUMBER.core_schema), handler(_TYPES.core_schema)]}
+
+
+_NUMBER: Final[TypeAdapter[int]] = TypeAdapter(Annotated[int, Field(ge=1, le=MOST_ENGINES)])
+_TYPES: Final[TypeAdapter[dict[str, TypeModel]]] = TypeAdapter(
+    Annotated[dict[TypeName, TypeModel], Field(min_length=1)]
+)
+
+
+class FleetModel(Closed):
+    """The engines: all alike, or of named types."""
+
+    engines: Annotated[Any, Count()] = Field(
+        description="Number of engines, all alike; or a mapping of type names to {count, engine}."
+    )
+    engine: Engine | None = Field(default=None, description="One engine, where all are alike.")
+    noise: built(NoiseSpec) = Field(  # type: ignore[valid-type]
+        default_factory=NoiseSpec, description="What no recording fixes, as standard deviations."
+    )
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> "FleetModel":
+        if isinstance(self.engines, int):
+            if self.engine is None:
+                raise refuse("required key is missing", "engine")
+            return self
+        if self.engine is not None:
+            raise refuse("has no effect where fleet.engines names types: each has its own engine", "engine")
+        total = sum(each.count for each in self.engines.values())
+        if not 1 <= total <= MOST_ENGINES:
+            raise refuse(f"the counts must sum to 1 or more, at most {MOST_ENGINES:,}, not {total:,}", "engines")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class EngineType:
+    """Engines of a fleet that are alike."""
+
+    name: str
+    """Empty where the whole fleet is alike."""
+    count: int
+    engine: EngineSpec
+
+    @property
+    def place(self) -> Place:
+        """Where a scenario describes the engine."""
+        return ("fleet", "engines", self.name, "engine") if self.name else ("fleet", "engine")
+
+    @property
+    def hardware(self) -> dict[str, Any]:
+        """What cost models ask for."""
+        return {"device": self.engine.device, "model": self.engine.model, "tp": self.engine.tp}
+
+    @property
+    def label(self) -> str:
+        """One of these engines, for messages."""
+        return f"an engine of type {self.name}" if self.name else "an engine"
+
+
+def kv_tokens(kind: EngineType, base: Path) -> int:
+    """KV capacity of one engine in tokens: as given, else by the memory of its device and the weights of its model."""
+    engine = kind.engine
+    with placed(*kind.place):
+        if engine.kv_tokens is not None:
+            return engine.kv_tokens
+        if not hasattr(engine.cost, "load"):
+            raise PlacedError((*kind.place, "kv_tokens"), "is needed: this cost model knows no device memory")
+        profile = engine.cost.load(**kind.hardware, base=base)
+        assert engine.memory_share is not None
+        assert engine.other_gib is not None
+        return profile_capacity(profile, engine.device, memory_share=engine.memory_share, other_gib=engine.other_gib)
+
+
+def settle(model: FleetModel) -> tuple[tuple[EngineType, ...], dict[str, Any]]:
+    """The types of engines that a fleet has, and the fleet as plain data with every default named."""
+    noise = plain(model.noise)
+    if isinstance(model.engines, int):
+        kind, engine = _settle("", model.engines, model.engine)
+        return (kind,), {"engines": model.engines, "engine": engine, "noise": noise}
+    kinds: list[EngineType] = []
+    types: dict[str, Any] = {}
+    for name, each in sorted(model.engines.items()):
+        kind, engine = _settle(name, each.count, each.engine)
+        types[name] = {"count": each.count, "engine": engine}
+        if each.count:
+            kinds.append(kind)
+    return tuple(kinds), {"engines": types, "engine": None, "noise": noise}
+
+
+def _settle(name: str, count: int, spec: Any) -> tuple[EngineType, dict[str, Any]]:
+    """One type with its defaults; what does not go together is refused at the field that the message opens with."""
+    cost = spec.cost or Part("form_d", registry.find(registry.COST, "form_d", Path())())
+    kind = EngineType(name, count, replace(spec, cost=cost.value))
+    try:
+        engine = resolve(kind.engine)
+    except ValueError as error:
+        field, _, message = str(error).partition(" ")
+        raise PlacedError((*kind.place, field.rstrip(":")), message) from None
+    shown = {**plain(engine), "cost": cost.resolved}
+    return replace(kind, engine=replace(engine, cost=foreign.guard(cost.value))), shown
