@@ -196,8 +196,9 @@ def scenario() -> str:
         ("`replications`", model_keys(ReplicationsModel)),
     ]
     opening = (
-        "# Keys of a scenario\n\nUnknown keys are refused. `workload` is one of the kinds of [workloads.md](workloads.md). `windtunnel schema` prints the same as a\n"
-        "JSON Schema for editors.\n"
+        "# Keys of a scenario\n\n"
+        "Unknown keys are refused. `workload` is one of the kinds of [workloads.md](workloads.md).\n"
+        "`windtunnel schema` prints the same as a JSON Schema for editors.\n"
     )
     return HEAD + opening + "".join(f"\n## {title}\n\n{text}" for title, text in blocks)
 

@@ -54,12 +54,11 @@ def test_each_engine_is_of_its_type(mixed: Path) -> None:
     assert {engine: set(steps[rows["engine"] == engine]) for engine in range(3)} == {0: {5.0}, 1: {20.0}, 2: {20.0}}
 
 
-def test_a_type_alone_is_the_fleet_that_is_alike(tmp_path: Path, mixed: Path) -> None:
+def test_a_type_alone_is_the_fleet_that_is_alike(mixed: Path) -> None:
     """One type of three engines runs as three engines that are alike; so does a type beside others of count 0."""
     one = cell_of(mixed, "fleet.engines.old.count=3", "fleet.engines.new.count=0")
-    mixed.write_text(
-        SCENARIO[: SCENARIO.index("fleet:")] + f"fleet: {{{ALIKE}}}" + SCENARIO[SCENARIO.index("\nwork") :]
-    )
+    before, after = SCENARIO.index("fleet:"), SCENARIO.index("\nworkload:")
+    mixed.write_text(f"{SCENARIO[:before]}fleet: {{{ALIKE}}}{SCENARIO[after:]}")
     alike, log = replicate(cell_of(mixed), 0), replicate(one, 0)
     assert all(getattr(alike, table) == getattr(log, table) for table in TABLES)
 
@@ -93,7 +92,7 @@ def test_the_check_tells_of_each_type(mixed: Path) -> None:
     """Room and cost by type; a request that only some engines have room for is a warning, of none an error."""
     [facts] = check(load_scenario(mixed)).facts.values()
     assert {name: each.kv_tokens for name, each in facts.engines.items()} == {"new": 2048, "old": 4096}
-    [warning] = check(load_scenario(mixed, ("fleet.engines.new.engine.kv_tokens=100",))).warnings
+    warning, *_ = check(load_scenario(mixed, ("fleet.engines.new.engine.kv_tokens=100",))).warnings
     assert "largest needs 120 tokens with its limit, an engine of type new has 99" in warning
     small = tuple(f"fleet.engines.{name}.engine.kv_tokens=100" for name in ("old", "new"))
     with pytest.raises(ScenarioError, match="no request fits"):
