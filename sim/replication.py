@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from sim.client import Client
 from sim.cost._coefficients import Coefficients, shared
 from sim.engine._scheduler import Scheduler
+from sim.engine.request import Request
 from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
 from sim.engine.vllm import VllmScheduler
@@ -95,13 +96,17 @@ def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:
     schedulers: list[Scheduler] = []
     for kind in cell.fleet:
         spec, cost, capacity = kind.engine, _cost(kind, cell, streams, log.tick_s), kv_tokens(kind, cell.base)
-        build = VllmScheduler if spec.preset == "vllm" else SglangScheduler
         for _ in range(kind.count):
             index = len(schedulers)
             factor = math.exp(cell.noise.engine_speed_sigma * speeds[index])
             own = cost if factor == 1.0 else cost.scaled(factor)
             log.costs.append(own)
-            schedulers.append(build(spec, own, capacity, _step_noise(cell.noise.step_sigma, streams, index)))
+            noise = _step_noise(cell.noise.step_sigma, streams, index)
+            if spec.preset == "vllm":
+                schedulers.append(VllmScheduler(spec, own, capacity, noise))
+            else:
+                shuffle = _shuffle(streams, index) if spec.queue_order == "random" else None
+                schedulers.append(SglangScheduler(spec, own, capacity, noise, shuffle))
     return schedulers
 
 
@@ -111,6 +116,11 @@ def _cost(kind: EngineType, cell: Cell, streams: Streams, tick_s: float) -> Coef
     # A cost model that knows no uncertainty, as a user's own may, takes no streams.
     drawn = {"streams": streams} if getattr(spec.cost, "uncertainty", "none") != "none" else {}
     return shared(spec.cost.compile(tick_s, **kind.hardware, overlap=spec.overlap, base=cell.base, **drawn))
+
+
+def _shuffle(streams: Streams, index: int) -> Callable[[list[Request]], None]:
+    """Shuffles the waiting queue of one engine."""
+    return streams.single(f"queue-order/{index}").shuffle
 
 
 def _step_noise(sigma: float, streams: Streams, index: int) -> Callable[[], float] | None:

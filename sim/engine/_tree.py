@@ -18,7 +18,9 @@ from policies._content import Content
 class Node:
     """A run of cached tokens; ``parent`` is None for the root and for anonymous entries of the queue."""
 
-    __slots__ = ("after", "before", "children", "copies", "end", "parent", "refs", "run", "source", "stamp", "start")
+    __slots__ = (
+        "after", "before", "born", "children", "copies", "end", "parent", "refs", "run", "source", "stamp", "start",
+    )  # fmt: skip
 
     before: "Node"
     after: "Node"
@@ -34,6 +36,8 @@ class Node:
         self.stamp = 0
         self.copies: list[Copy] | None = None
         """Further physical copies of its blocks, oldest first (hash-chained caches)."""
+        self.born = 0
+        """When its content was inserted (radix trees): the order of branches."""
         self.run = 0
         """Number of the insertion that made it (radix trees): nodes of one insertion are one node of the product."""
 
@@ -95,6 +99,7 @@ class Tree:
         upper = Node(parent, node.source, node.start, depth)
         upper.refs = node.refs
         upper.stamp = node.stamp
+        upper.born = node.born
         upper.run = node.run
         upper.children[node.source] = node
         parent.children[node.source] = upper

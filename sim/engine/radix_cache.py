@@ -95,6 +95,21 @@ class RadixCache(Tree):
         locked = step.end if step is not None else 0
         return node.end // self.block - locked // self.block
 
+    @staticmethod
+    def owner(node: Node, tokens: int) -> Node:
+        """Of a node and those above it, the one that owns the page that ends after so many tokens."""
+        while node.parent is not None and node.start >= tokens:
+            node = node.parent
+        return node
+
+    def above(self, node: Node) -> Node:
+        """The next node above that owns a page, or the root."""
+        parent = node.parent
+        while parent is not None and parent.parent is not None and not self.pages(parent):
+            parent = parent.parent
+        assert parent is not None
+        return parent
+
     def lock(self, request: Request, node: Node) -> None:
         """Hold the path to a node for a request."""
         request.leaf = node
@@ -210,6 +225,7 @@ class RadixCache(Tree):
                     self._part(leaf)
                     child = Node(leaf, source, at, stop)
                     child.run = run
+                    child.born = self.clock
                     leaf.children[source] = child
                 else:
                     if stop < child.end:

@@ -1,32 +1,56 @@
 """SGLang's scheduler: a prefill batch whenever one can be formed, else one decode step of all running requests.
 
-A prefill batch takes the chunked prompt of before, then waiting requests in order, within three budgets: new tokens
-(``max_prefill_tokens``), chunk tokens (``chunked_prefill_tokens``: the last prompt is cut to what is left) and KV
-memory. Admission asks that new tokens and the client's limit (clipped) fit into free and evictable pages less a reserve
-for the running requests: the tokens they may still generate times ``new_token_ratio``, which falls with every decode
-step, jumps after a retraction and returns when idle. Before a decode step, if pages do not suffice for one more token
-each, requests with the fewest output tokens (longest prompt first among equals) are retracted to the end of the queue.
+A prefill batch takes the chunked prompt of before, then waiting requests in the order of the queue, within three
+budgets: new tokens (``max_prefill_tokens``), chunk tokens (``chunked_prefill_tokens``: the last prompt is cut to what
+is left) and KV memory. Admission asks that new tokens and the client's limit (clipped) fit into free and evictable
+pages less what is kept for the running requests. With ``enable_mixed_chunk`` these decode in the prefill batch, and
+each takes a token of every budget.
 
-Source: sgl-project/sglang ``managers/schedule_policy.py``, ``schedule_batch.py``, ``environ.py``.
-Left out: mixed chunks, queue orders other than first come first served, priorities.
+Source: sgl-project/sglang ``managers/schedule_policy.py`` (``PrefillAdder``), ``managers/scheduler.py``.
+Left out: priorities. Where pages hold more than one token a mixed batch counts the pages that its decodes take; the
+product counts a token each and can run out of memory.
 """
 
+from collections import deque
 from collections.abc import Callable
 
-from sim.engine._scheduler import Chunk, Plan, Scheduler, StepCost
+from sim.engine._queue_order import NOBODY, QueueOrder, Shuffle
+from sim.engine._reserve import Reserve
+from sim.engine._retraction import RetractingScheduler
+from sim.engine._scheduler import Chunk, Plan, StepCost
 from sim.engine.radix_cache import RadixCache
 from sim.engine.request import Request
 from sim.engine.spec import EngineSpec
 
-INIT_NEW_TOKEN_RATIO = 0.7
-"""SGLANG_INIT_NEW_TOKEN_RATIO; the floor is 0.14 of the start value."""
-MIN_NEW_TOKEN_RATIO_FACTOR = 0.14
-RETRACT_DECODE_STEPS = 20
-"""Decode steps that the estimate after a retraction looks ahead."""
+
+class _Batch:
+    """A prefill batch in the making, and what is left of its budgets in tokens."""
+
+    __slots__ = ("chunk_left", "chunks", "memory", "prefill_left")
+
+    def __init__(self, chunk_left: int, prefill_left: int, memory: float) -> None:
+        self.chunks: list[Chunk] = []
+        self.chunk_left = chunk_left
+        self.prefill_left = prefill_left
+        self.memory = memory
+
+    def add(self, request: Request, before: int, tokens: int, paged: int) -> None:
+        """Another chunk, which takes ``paged`` tokens of every budget."""
+        self.chunks.append((request, before, tokens))
+        self.chunk_left -= paged
+        self.prefill_left -= paged
+        self.memory -= paged
+
+    @property
+    def is_open(self) -> bool:
+        return self.chunk_left > 0 and self.prefill_left > 0
 
 
-class SglangScheduler(Scheduler):
-    """Batch former of an SGLang engine over a pool of ``capacity_tokens``."""
+class SglangScheduler(RetractingScheduler):
+    """Batch former of an SGLang engine over a pool of ``capacity_tokens``.
+
+    ``shuffle`` shuffles a list in place; queue order ``random`` needs it.
+    """
 
     def __init__(
         self,
@@ -34,14 +58,12 @@ class SglangScheduler(Scheduler):
         cost: StepCost,
         capacity_tokens: int,
         step_noise: Callable[[], float] | None = None,
+        shuffle: Shuffle | None = None,
     ) -> None:
         assert spec.block_tokens is not None
         assert spec.max_num_seqs is not None
         assert spec.max_prefill_tokens is not None
         assert spec.chunked_prefill_tokens is not None
-        assert spec.clip_max_new_tokens is not None
-        assert spec.schedule_conservativeness is not None
-        assert spec.new_token_ratio_decay_steps is not None
         super().__init__(
             cost,
             capacity_tokens,
@@ -52,24 +74,34 @@ class SglangScheduler(Scheduler):
         )
         self.max_prefill = spec.max_prefill_tokens
         self.chunk = spec.chunked_prefill_tokens
-        self.clip = spec.clip_max_new_tokens
-        self.start_ratio = min(1.0, INIT_NEW_TOKEN_RATIO * spec.schedule_conservativeness)
-        self.min_ratio = MIN_NEW_TOKEN_RATIO_FACTOR * self.start_ratio
-        self.decay = (self.start_ratio - self.min_ratio) / spec.new_token_ratio_decay_steps
-        self.ratio = self.start_ratio
-        self.ratio_from = 0
-        """Decode steps at which ``ratio`` was set; it falls from there."""
+        self.mixes = bool(spec.enable_mixed_chunk)
+        self.reserve = Reserve(spec)
         self.registers_early = spec.visibility == "at_schedule"
-        self.cache: RadixCache = RadixCache(self.capacity, self.block)
+        self.cache = RadixCache(self.capacity, self.block)
+        is_plain = spec.queue_order == "fcfs" and spec.visibility != "deferred"
+        self.order = None if is_plain else QueueOrder(spec, self.cache, shuffle)
         self.chunked: Request | None = None
         """The one prompt that is partly done."""
         self.shortfall: tuple[int, int] | None = None
         """Tokens that the head of the queue needs and pages its match would lock, where memory refused it."""
+        self.front = 0
+        """Place in the batch before all who run: a mixed batch puts new requests there."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a request that arrives now could be admitted at the next boundary."""
+        """Whether a request that arrives now could change the next decision."""
+        order, has_place = self.order, len(self.running) < self.max_num_seqs
+        if order is not None:
+            if not order.skips(len(self.waiting)):
+                return has_place or self.chunked is not None
+            if order.can_overtake:
+                return has_place and self.chunked is None
         return self.chunked is None and super().is_open
+
+    @property
+    def _leaves_traces(self) -> bool:
+        """Whether every decision changes the queue or the cache, even one that admits nobody."""
+        return self.order is not None and bool(self.waiting) and not self.order.skips(len(self.waiting))
 
     def fits(self, request: Request) -> bool:
         """Whether prompt and limit stay below the size of the pool."""
@@ -83,20 +115,21 @@ class SglangScheduler(Scheduler):
             plan = self._form_prefill(now)
             if plan is not None:
                 return plan
-        if self.decodes.count and self._has_room():
-            return self._form_decode()
-        if self.waiting or self.chunked is not None:
-            return self._form_prefill(now)
+        if self.decodes.count:
+            if self.has_room():
+                return self._form_decode()
+            plan = self._form_prefill(now)
+            if plan is not None:
+                return plan
         self.plan = None
         return None
 
     def rest(self) -> None:
         """Nothing to do and nothing under way: the share of limits that is reserved starts anew."""
-        self.ratio = self.start_ratio
-        self.ratio_from = self.decodes.steps
+        self.reserve.set(self.reserve.start, self.decodes.steps)
 
     def advance(self, steps: int) -> None:
-        """Account for more steps of the plan, each as it would have been formed."""
+        """Account for more steps of the plan, each as it would have been formed; a mixed one is formed each time."""
         plan, decodes = self.plan, self.decodes
         assert plan is not None
         if plan.chunks:
@@ -116,43 +149,65 @@ class SglangScheduler(Scheduler):
 
     def _form_prefill(self, now: int) -> Plan | None:
         """A batch of the chunked prompt and waiting requests, as far as the three budgets go."""
-        cache, block, running = self.cache, self.block, self.running
         self.shortfall = None
         if self.chunked is not None:
-            cache.register(self.chunked, self.chunked.content, self.chunked.computed)
-        memory = (cache.free + cache.evictable) * block - self._reserved()
-        chunks: list[Chunk] = []
-        chunk_left, prefill_left = self.chunk, self.max_prefill
-        before_batch = memory
-        if self.chunked is not None:
-            request = self.chunked
-            tokens = self._chunk_tokens(request.target - request.computed, min(chunk_left, int(memory)))
-            if tokens <= 0:
-                return None
-            chunks.append((request, request.computed, tokens))
-            paged = -(-tokens // block) * block
-            chunk_left -= paged
-            prefill_left -= paged
-            memory -= paged
-            if request.computed + tokens == request.target:
-                self.chunked = None
-                memory -= self._limit_left(request)
-        while self.waiting and chunk_left > 0 and prefill_left > 0 and len(running) < self.max_num_seqs:
-            request = self.waiting[0]
+            self.cache.register(self.chunked, self.chunked.content, self.chunked.computed)
+        held = NOBODY
+        if self.order is not None and (self.chunked is not None or len(self.running) < self.max_num_seqs):
+            running = [request for request in self.running if request.joined_at >= 0]
+            held = self.order.arrange(self.waiting, running)
+        batch = self._open_batch()
+        before = batch.memory
+        if self.chunked is not None and not self._resume(batch):
+            return None
+        if held:
+            self._admit(batch, deque(request for request in self.waiting if request not in held), now)
+            self.waiting = deque(request for request in self.waiting if request not in self.running)
+        else:
+            self._admit(batch, self.waiting, now)
+        return self._plan_prefill(batch.chunks, before) if batch.chunks else None
+
+    def _open_batch(self) -> _Batch:
+        decodes, cache, block = self.decodes, self.cache, self.block
+        memory = (cache.free + cache.evictable) * block - self.reserve.tokens(self.running, decodes.steps)
+        if not self.mixes:
+            return _Batch(self.chunk, self.max_prefill, memory)
+        count = decodes.count
+        memory -= max(count, decodes.need_next() * block)
+        return _Batch(self.chunk - count, self.max_prefill - count, memory)
+
+    def _resume(self, batch: _Batch) -> bool:
+        """The chunked prompt goes on; if there is no room for more of it, no batch is formed."""
+        request, block = self.chunked, self.block
+        assert request is not None
+        tokens = self._chunk_tokens(request.target - request.computed, min(batch.chunk_left, int(batch.memory)))
+        if tokens <= 0:
+            return False
+        batch.add(request, request.computed, tokens, -(-tokens // block) * block)
+        if request.computed + tokens == request.target:
+            self.chunked = None
+            batch.memory -= self.reserve.limit_left(request)
+        return True
+
+    def _admit(self, batch: _Batch, queue: deque[Request], now: int) -> None:
+        """Take requests from the head of a queue while budgets and places last."""
+        cache, block, running, reserve = self.cache, self.block, self.running, self.reserve
+        while queue and self.chunked is None and batch.is_open and len(running) < self.max_num_seqs:
+            request = queue[0]
             node, hit = cache.find(request, request.target - 1)
             rest = request.target - hit
             locked = cache.count_unlocked(node)
             paged = -(-rest // block) * block
-            need = paged + self._limit_left(request)
-            if need >= memory - locked * block:
+            need = paged + reserve.limit_left(request)
+            if need >= batch.memory - locked * block:
                 self.shortfall = (need, locked)
                 break
-            if chunks and paged >= prefill_left:
+            if batch.chunks and paged >= batch.prefill_left:
                 break
-            tokens = self._chunk_tokens(rest, chunk_left)
+            tokens = self._chunk_tokens(rest, batch.chunk_left)
             if tokens <= 0:
                 break
-            self.waiting.popleft()
+            queue.popleft()
             running[request] = None
             self.admissions += 1
             request.place = self.admissions
@@ -161,46 +216,59 @@ class SglangScheduler(Scheduler):
             if request.scheduled < 0:
                 request.scheduled = now
                 request.cached_tokens = hit
-            chunks.append((request, hit, tokens))
+            batch.add(request, hit, tokens, -(-tokens // block) * block)
             if self.registers_early:
                 self._take(request, tokens)
-            paged = -(-tokens // block) * block
-            chunk_left -= paged
-            prefill_left -= paged
-            memory -= locked * block + paged
+            batch.memory -= locked * block
             if tokens < rest:
                 self.chunked = request
-                break
-            memory -= self._limit_left(request)
-        return self._plan_prefill(chunks, before_batch) if chunks else None
+            else:
+                batch.memory -= reserve.limit_left(request)
 
     def _chunk_tokens(self, tokens: int, left: int) -> int:
         """The whole rest of a prompt if it fits, else whole pages of it."""
         block = self.block
         return tokens if -(-tokens // block) * block <= left else left // block * block
 
-    def _limit_left(self, request: Request) -> int:
-        """Tokens that admission reserves for the output of a request."""
-        return min(request.max_tokens - request.base_output, self.clip)
-
     def _plan_prefill(self, chunks: list[Chunk], memory: float) -> Plan:
         self._take_all(chunks)
-        plan = self.plan
+        decodes = self.decodes
+        count = decodes.count if self.mixes else 0
         finishing = [request for request, _, _ in chunks if request.computed == request.target]
-        request, before, tokens = chunks[0]
-        is_same = plan is not None and len(plan.chunks) == 1 == len(chunks) and not finishing
-        if plan is None or not (is_same and plan.chunks[0][0] is request and plan.chunks[0][2] == tokens):
-            self.plan = plan = self._new_plan(chunks, 0)
+        plan = self.plan
+        if plan is None or finishing or not self._goes_on(plan, chunks, count):
+            self.plan = plan = self._new_plan(chunks, count)
             plan.finishing = finishing
         for each, start, more in chunks:
             plan.repeated += self._repeated(each, start, more)
+        if count:
+            self._decode_beside(finishing)
         for each in finishing:
             self._join_decodes(each, plan)
         plan.repeat = 1
-        if not finishing and len(chunks) == 1 and tokens == self.chunk // self.block * self.block:
+        request, before, tokens = chunks[0]
+        is_full = tokens == self.chunk // self.block * self.block
+        if is_full and not finishing and len(chunks) == 1 and not count and not self._leaves_traces:
             repeat = min((request.target - before - 1) // tokens, int(memory) // tokens)
             plan.repeat = max(1, repeat)
         return plan
+
+    def _goes_on(self, plan: Plan, chunks: list[Chunk], count: int) -> bool:
+        """Whether a batch takes another equal chunk of the one prompt of before, beside the same decodes."""
+        if len(plan.chunks) != 1 or len(chunks) != 1 or plan.decodes != count:
+            return False
+        is_equal = plan.chunks[0][0] is chunks[0][0] and plan.chunks[0][2] == chunks[0][2]
+        return is_equal and (not count or plan.version == self.decodes.version)
+
+    def _decode_beside(self, finishing: list[Request]) -> None:
+        """Who runs decodes in a mixed batch; there and in later ones it stands behind who joins."""
+        decodes = self.decodes
+        self.cache.take_each(decodes.need_next(), 1)
+        decodes.steps += 1
+        self.reserve.since += 1
+        self.front -= len(finishing)
+        for place, request in enumerate(finishing, self.front):
+            request.place = place
 
     def _take_all(self, chunks: list[Chunk]) -> None:
         """Room for the whole batch is made at once, when all that it hits is locked."""
@@ -230,104 +298,15 @@ class SglangScheduler(Scheduler):
         return plan
 
     def _steps_until_open(self, most: int) -> int:
-        """Decode steps until the head of the queue is admissible, at most as many as evict nothing."""
-        if self.shortfall is None or self.chunked is not None or self.opens_soon:
+        """Decode steps until the head of the queue may be admissible, at most as many as evict nothing.
+
+        A mixed batch needs a little more room than this asks for; it is then refused and asked again a step later.
+        """
+        if self.shortfall is None or self.chunked is not None or self.opens_soon or self._leaves_traces:
             return 1
         decodes, cache, block = self.decodes, self.cache, self.block
         need, locked = self.shortfall
         most = decodes.affordable(most, cache.free)
         pool = (cache.free + cache.evictable - locked) * block
-        total, counted, clipped = self._limits()
-        for steps in range(1, most):
-            while clipped and clipped[-1] <= steps:
-                total += clipped.pop() + self.clip
-                counted += 1
-            reserved = (total - counted * steps + len(clipped) * self.clip) * self._ratio(decodes.steps + steps)
-            if need < pool - decodes.need(steps) * block - reserved:
-                return steps
-        return max(1, most)
-
-    def _limits(self) -> tuple[int, int, list[int]]:
-        """Tokens that running requests may still generate: sum and count of those under the clip, excess of the rest.
-
-        The excess is sorted, largest first: it is also the number of decode steps until the request is under the clip.
-        """
-        clip, total, counted = self.clip, 0, 0
-        clipped: list[int] = []
-        now = self.decodes.steps
-        for request in self.running:
-            if request.joined_at >= 0:
-                left = request.max_tokens - request.base_output - now + request.joined_at
-                if left <= clip:
-                    total += left
-                    counted += 1
-                else:
-                    clipped.append(left - clip)
-        clipped.sort(reverse=True)
-        return total, counted, clipped
-
-    def _reserved(self) -> float:
-        """Tokens kept for the running requests."""
-        total, _, clipped = self._limits()
-        return (total + len(clipped) * self.clip) * self._ratio(self.decodes.steps)
-
-    def _ratio(self, steps: int) -> float:
-        """Share of the unused limits that is reserved after ``steps`` decode steps."""
-        return max(self.min_ratio, self.ratio - max(0, steps - self.ratio_from) * self.decay)
-
-    def _has_room(self) -> bool:
-        """Whether anybody decodes once requests are retracted that leave no page for the next token."""
-        decodes, cache = self.decodes, self.cache
-        if decodes.need_next() <= cache.free + cache.evictable:
-            return decodes.count > 0
-        cache.make_room(decodes.need_next())
-        while decodes.need_next() > cache.free:
-            candidates = [request for request in reversed(self.running) if request.joined_at >= 0]
-            self._retract(min(candidates, key=self._retract_order))
-            cache.make_room(-(-decodes.count * RETRACT_DECODE_STEPS // self.block))
-            cache.make_room(decodes.need_next())
-        running = [request for request in self.running if request.joined_at >= 0]
-        limits = sum(request.max_tokens for request in running)
-        tokens = sum(self._generated(request) + RETRACT_DECODE_STEPS for request in running)
-        self.ratio = min(1.0, tokens / (limits + 1))
-        self.ratio_from = decodes.steps + 1
-        return decodes.count > 0
-
-    def _generated(self, request: Request) -> int:
-        return request.base_output + self.decodes.steps - request.joined_at
-
-    def _retract_order(self, request: Request) -> tuple[int, int]:
-        return self._generated(request), -request.prompt_tokens
-
-    def _retract(self, request: Request) -> None:
-        """Free what a request does not share and queue it again, prompt and output so far."""
-        decodes = self.decodes
-        del self.running[request]
-        tokens = self._slots(request)
-        generated = self._generated(request)
-        decodes.leave(request)
-        request.high = max(request.high, tokens)
-        self._give_back(request, tokens)
-        if request.ends_at <= decodes.steps:
-            request.preemptions += 1  # its last token is under way: nothing is left to compute
-            return
-        request.rewind(generated)
-        self.waiting.append(request)
-
-    def _give_back(self, request: Request, tokens: int) -> None:
-        cache = self.cache
-        cache.free += -(-tokens // self.block) - request.leaf.end // self.block
-        cache.unlock(request)
-
-    # -- end ---------------------------------------------------------------------------------------------------------
-
-    def _computed(self, request: Request) -> None:
-        if request.leaf is not None:
-            self.cache.register(request, request.content, request.target)
-
-    def _finish(self, request: Request) -> None:
-        """Prompt and output stay in the tree, evictable."""
-        tokens = self._slots(request)
-        self.cache.register(request, self._whole(request), request.prompt_tokens + request.output_tokens - 1)
-        self._give_back(request, tokens)
-        self.running.pop(request, None)
+        left = (pool - decodes.need(steps) * block for steps in range(1, most))
+        return self.reserve.steps_until(self.running, decodes.steps, most, need, left)

@@ -37,6 +37,8 @@ class Asked:
     source: int
     when: int
     after: int = -1
+    key: str = ""
+    """Routing key."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _vllm(r, seqs):
     }
 
 
-def _sglang(r, seqs):
+def _sglang(r, _):
     return {
         "chunked_prefill_tokens": r.choice([32, 64, 512]),
         "max_prefill_tokens": r.choice([48, 128, 1000]),
@@ -120,13 +122,17 @@ def serve(scenario, *, step_by_step=False):
     """By the simulator's engine: marks of every request, and what its cache holds at the end."""
     spec = scenario.spec
     env = Clock(initial_time=0)
-    kind = VllmScheduler if spec.preset == "vllm" else SglangScheduler
-    scheduler = kind(spec, Coefficients(**COSTS[scenario.cost]), spec.kv_tokens)
+    cost = Coefficients(**COSTS[scenario.cost])
+    if spec.preset == "vllm":
+        scheduler = VllmScheduler(spec, cost, spec.kv_tokens)
+    else:
+        scheduler = SglangScheduler(spec, cost, spec.kv_tokens, shuffle=random.Random(0).shuffle)
     engine = Engine(env, 0, scheduler, Log(["engine"], tick_s=1e-3), step_by_step=step_by_step)
     requests = {}
 
     def submit(asked, delay):
-        view = RequestView(asked.serial, {}, asked.content, count(asked.content), asked.limit)
+        headers = {"x-smg-routing-key": asked.key}
+        view = RequestView(asked.serial, headers, asked.content, count(asked.content), asked.limit)
         request = requests[asked.serial] = Request(view, asked.output, asked.source)
         request.done = Event(env)
         request.done.callbacks.append(lambda event: answer(event.value))
@@ -146,8 +152,9 @@ def serve(scenario, *, step_by_step=False):
     env.run()
     marks = {
         serial: (
-            request.arrived, request.scheduled, request.first_token, request.ended, request.cached_tokens,
-            request.prefill_tokens, request.recomputed_tokens, request.preemptions,
+            request.arrived, request.scheduled, request.first_token, request.ended, request.queried_tokens,
+            request.hit_tokens, request.cached_tokens, request.prefill_tokens, request.recomputed_tokens,
+            request.preemptions,
         )
         for serial, request in requests.items()
     }  # fmt: skip
@@ -176,13 +183,13 @@ def _shareable(contents):
 def refer(scenario):
     """By the reference."""
     spec = scenario.spec
-    scheduler = (Vllm if spec.preset == "vllm" else Sglang)(spec)
+    scheduler = Vllm(spec) if spec.preset == "vllm" else Sglang(spec, random.Random(0).shuffle)
     calls = {}
     for asked in scenario.asked:
         source = asked.source if asked.source >= 0 else -2 - asked.serial
         whole = tokens_of(extend(asked.content, source, asked.output))
         prompt = count(asked.content)
-        calls[asked.serial] = Call(asked.serial, whole[:prompt], whole[prompt:], asked.limit)
+        calls[asked.serial] = Call(asked.serial, whole[:prompt], whole[prompt:], asked.limit, asked.key)
     timed = [
         (calls[asked.serial], asked.when if asked.after < 0 else (calls[asked.after], asked.when))
         for asked in scenario.asked

@@ -4,6 +4,7 @@ Sources: sgl-project/sglang ``managers/schedule_policy.py`` (``PrefillAdder``), 
 ``managers/schedule_batch.py`` (retraction), ``mem_cache/radix_cache.py``.
 """
 
+from tests.reference.queue_order import QueueOrder
 from tests.reference.radix import Radix
 from tests.reference.world import Step
 
@@ -15,7 +16,7 @@ RETRACT_STEPS = 20
 class Sglang:
     """Prefill first; three budgets; a reserve for the tokens that running requests may still say."""
 
-    def __init__(self, spec):
+    def __init__(self, spec, shuffle=None):
         self.size = spec.block_tokens
         self.radix = Radix(spec.kv_tokens // self.size, self.size)
         self.most_seqs = spec.max_num_seqs
@@ -27,9 +28,11 @@ class Sglang:
         self.decay = (self.start - self.floor) / spec.new_token_ratio_decay_steps
         self.ratio = self.start
         self.overlap = spec.overlap
+        self.mixes = spec.enable_mixed_chunk
+        self.order = QueueOrder(spec, self.radix, shuffle)
         self.waiting = []
         self.running = []
-        """Calls that decode, in order of admission."""
+        """Calls that decode, in the order of the batch: as admitted, but a mixed batch opens with the new ones."""
         self.chunked = None
 
     # -- deciding a step ------------------------------------------------------------------------------------------
@@ -64,8 +67,14 @@ class Sglang:
         step, radix = Step(), self.radix
         if self.chunked is not None:
             self._insert(self.chunked, self.chunked.computed)
+        held = []
+        if self.chunked is not None or len(self.running) < self.most_seqs:
+            self.waiting, held = self.order.arrange(self.waiting, self.running)
         memory = (radix.free + radix.evictable) * self.size - self.ratio * sum(map(self._limit_left, self.running))
-        chunk_left, prefill_left = self.chunk, self.max_prefill
+        beside = self.running if self.mixes else []
+        chunk_left, prefill_left = self.chunk - len(beside), self.max_prefill - len(beside)
+        if beside:
+            memory -= max(len(beside), self._pages_needed() * self.size)
         if self.chunked is not None:
             call = self.chunked
             count = self._cut(call.target - call.computed, min(chunk_left, int(memory)))
@@ -78,10 +87,11 @@ class Sglang:
             if call.computed + count == call.target:
                 memory -= self._limit_left(call)
                 self.chunked = None
-        while self.waiting and self.chunked is None and chunk_left > 0 and prefill_left > 0:
+        for call in [call for call in self.waiting if call not in held]:
+            if self.chunked is not None or chunk_left <= 0 or prefill_left <= 0:
+                break
             if len(self.running) + len(step.chunks) >= self.most_seqs:
                 break
-            call = self.waiting[0]
             node, hit = radix.match(call.tokens[: call.target - 1])
             rest = call.target - hit
             locked = sum(len(each.pages) for each in node.path() if not each.locks) * self.size
@@ -92,7 +102,7 @@ class Sglang:
             count = self._cut(rest, chunk_left)
             if count <= 0:
                 break
-            self.waiting.pop(0)
+            self.waiting.remove(call)
             radix.lock(node, 1)
             call.node, call.computed = node, hit
             if call.decided < 0:
@@ -115,11 +125,18 @@ class Sglang:
         """The batch stands: room is made for all of it at once, then its requests are computed."""
         pages = sum(self._held(before + count) - self._held(before) for _, before, count in step.chunks)
         self._take(pages)
+        beside = list(self.running) if self.mixes else []
+        if beside:
+            self._take(self._pages_needed())
+            self.running = []
         for call, _, count in step.chunks:
             call.compute(count)
             if call.is_decoding:
                 step.gives.append(call)
                 self.running.append(call)
+        if beside:
+            self._decode_all(beside, step)
+            self.running += beside
         return step
 
     def _take(self, pages):
@@ -150,11 +167,15 @@ class Sglang:
     def _decode(self):
         step = Step()
         self._take(self._pages_needed())
-        for call in self.running:
+        self._decode_all(self.running, step)
+        return step
+
+    @staticmethod
+    def _decode_all(calls, step):
+        for call in calls:
             call.decode()
             step.decodes.append((call, call.computed))
             step.gives.append(call)
-        return step
 
     def _retract_until_there_is_room(self):
         """Requests with the fewest output tokens give way until the tree and the free pages hold a token for each."""
@@ -187,7 +208,7 @@ class Sglang:
                 continue  # The step that was decided before its stop token was known.
             if call.first_token < 0:
                 call.first_token = now
-            if step.chunks and call.node is not None:
+            if step.chunks and call.node is not None and all(call is not each for each, _ in step.decodes):
                 self._insert(call, step.reaches(call))
             if call.known == len(call.output):
                 ended.append(call)

@@ -25,11 +25,17 @@ class Call:
     output: list
     """The tokens the model will say."""
     limit: int
+    key: str = ""
+    """Routing key."""
     arrived: int = -1
     decided: int = -1
     """When the step that first admitted it was decided."""
     first_token: int = -1
     ended: int = -1
+    queried: int = 0
+    """Tokens that look-ups asked for, counted as the product reports them."""
+    hit: int = 0
+    """Of them found."""
     cached: int = -1
     prefilled: int = 0
     repeated: int = 0
@@ -89,8 +95,8 @@ class Call:
     def marks(self):
         """What is compared."""
         return (
-            self.arrived, self.decided, self.first_token, self.ended, self.cached, self.prefilled, self.repeated,
-            self.preemptions,
+            self.arrived, self.decided, self.first_token, self.ended, self.queried, self.hit, self.cached,
+            self.prefilled, self.repeated, self.preemptions,
         )  # fmt: skip
 
 

@@ -89,11 +89,11 @@ def test_a_retraction_sets_the_reserve_anew():
     """The share becomes (generated + 20 each) over the limits of who still runs and one."""
     bench = Bench("sglang", 800, clip_max_new_tokens=1)
     shares, form = [], bench.scheduler.form
-    bench.scheduler.form = lambda now: (form(now), shares.append(bench.scheduler.ratio))[0]
+    bench.scheduler.form = lambda now: (form(now), shares.append(bench.scheduler.reserve.ratio))[0]
     bench.send(0, request(0, 400, 150), request(1, 300, 150, 400)).run()
     # 100 free tokens last 50 steps of two; then 0 goes and 1 has 51 tokens of at most 400.
     assert (51 + 20) / (400 + 1) in shares
-    assert bench.scheduler.ratio == 0.7  # idle
+    assert bench.scheduler.reserve.ratio == 0.7  # idle
 
 
 def test_the_ratio_returns_when_idle(bench):
