@@ -145,6 +145,39 @@ def resolved_worlds(draw, *, preset=None, pool=None, engines=None, policies=POLI
 
 
 @st.composite
+def crowded_worlds(draw, *, preset=None):
+    """A world of one engine with a pool too short for those it runs.
+
+    Chunks and reserves are so small that requests are preempted, or retracted, as soon as they have begun to decode.
+    """
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    preset = preset or one("vllm", "vllm", "sglang")
+    resolved = draw(resolved_worlds(preset=preset, pool=one(112, 160, 256), engines=1, policies=("round_robin",)))
+    engine = resolved["fleet"]["engine"]
+    engine["max_num_seqs"] = one(3, 8, 16)
+    if preset == "vllm":
+        engine["block_tokens"] = one(4, 16, 16)
+        engine["long_prefill_token_threshold"] = one(0, 8, 24)
+        engine["max_num_batched_tokens"] = one(40, 64, 512)
+    else:
+        engine["block_tokens"] = one(1, 4)
+        engine["chunked_prefill_tokens"] = one(32, 64)
+        engine["clip_max_new_tokens"] = one(1, 4, 16)
+        engine["schedule_conservativeness"] = one(0.1, 0.3)
+    resolved["workload"] |= {
+        "groups": one(4, 8),
+        "samples_per_group": one(2, 4),
+        "prompt": {"group_tokens": one(16, 32, 50), "system_tokens": one(0, 16, 20)},
+        "turns": one(1, 1, 2),
+        "output_tokens": one(2, {"kind": "uniform", "low": 1, "high": 20}),
+        "max_tokens": one(20, 24),
+        "observation_tokens": one(0, 8),
+    }
+    resolved["client"] = {"key_scope": "session"}
+    return resolved
+
+
+@st.composite
 def caps(draw):
     """No cap on sessions under way, or one of the two ways to give one."""
     return draw(st.sampled_from(({}, {}, {"max_sessions_in_flight": 3}, {"max_sessions_per_engine": 2})))

@@ -50,7 +50,8 @@ def test_blocks_that_steps_need(block, overlap, drawn, steps):
 def test_contexts_and_ends(block, overlap, drawn, data):
     """The context is the sum of all; the horizon is the next end, one step later for a stop token under overlap.
 
-    It is one step at least: who has the last token already leaves with the step that is decided now. Of sequences that left before their end it may still count that end: a jump may be short, never long.
+    It is one step at least: who has the last token already leaves with the step that is decided now. Of sequences that
+    left before their end it may still count that end: a jump may be short, never long.
     """
     decodes, live = joined(block, overlap, drawn)
     assert decodes.horizon() == next_end(decodes, live)
