@@ -184,11 +184,22 @@ def metrics() -> str:
     return f"{HEAD}# Metrics\n\n{opening}\n\n" + table(("metric", "unit", "better", "is"), rows)
 
 
+ARMS = """\
+Each arm is the base with its overrides laid over it: mappings are merged key by key, lists and plain values replace,
+and a component of another `kind` replaces the whole component. `--set PATH=VALUE` lays a value over the file in the
+same way, so `{}` would change nothing and is refused; `null` takes away what the file says.
+
+Two arms that come to the same cell compare nothing and are refused. An arm with `null_control: true` must equal another
+one: it shows what a comparison of equals gives (a ratio of 1 in every pair), and no warning is made of it.
+"""
+
+
 def scenario() -> str:
     """The keys of a scenario file, block by block."""
     blocks = [
         ("The file", model_keys(ScenarioModel)),
         ("`fleet`", f"{model_keys(FleetModel)}\n{MIXED}"),
+        ("`arms`", ARMS),
         ("`fleet.engine`", f"{parameters(EngineSpec)}\nCost models: [costs.md](costs.md).\n"),
         ("`fleet.noise`", parameters(NoiseSpec)),
         ("`client`", parameters(ClientSpec)),

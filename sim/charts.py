@@ -1,8 +1,9 @@
 """Charts: each takes frames and gives an altair chart."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import altair as alt
 import polars as pl
@@ -68,11 +69,19 @@ def residuals(phase: Sequence[str], ms: Sequence[float], error: Sequence[float],
 
 
 def save(chart: Chart, stem: Path) -> list[Path]:
-    """Write ``stem.png`` and ``stem.html``, the latter with all scripts inside."""
-    paths = [stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.html")]
-    chart.save(paths[0], scale_factor=2)
-    chart.save(paths[1], inline=True)
-    return paths
+    """Write ``stem.png`` and ``stem.html``, the latter with all scripts inside; both whole, or neither."""
+    options: dict[Literal["png", "html"], dict[str, Any]] = {"png": {"scale_factor": 2}, "html": {"inline": True}}
+    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in options}
+    drafts = {kind: stem.with_name(f".{stem.name}-{os.getpid()}.{kind}") for kind in options}
+    try:
+        for kind, draft in drafts.items():
+            chart.save(draft, format=kind, **options[kind])
+        for kind, draft in drafts.items():
+            draft.replace(paths[kind])
+    finally:
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
+    return [*paths.values()]
 
 
 def _legend_line(points: pl.DataFrame) -> str:

@@ -222,7 +222,11 @@ def explained(arm: str) -> Iterator[None]:
 
 def _is_overflow(error: BaseException) -> bool:
     # A NaN comes of an infinity, and converting it is a ValueError; packing a long integer is a struct.error.
-    return isinstance(error, OverflowError | struct.error) or (isinstance(error, ValueError) and "NaN" in str(error))
+    return isinstance(error, OverflowError) or (isinstance(error, ValueError | struct.error) and _is_range(str(error)))
+
+
+def _is_range(text: str) -> bool:
+    return any(words in text for words in ("NaN", "too large", "out of range", "format requires"))
 
 
 def _fleet(fleet: FleetView) -> tuple[Any, ...]:

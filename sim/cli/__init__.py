@@ -1,6 +1,6 @@
 """The command line: what a person types, and what the exit code says of it.
 
-Nothing but the standard library is imported before ``main`` is called, so that Ctrl-C is answered from the first moment.
+Nothing but the standard library is imported before ``main`` is called: Ctrl-C is answered from the first moment on.
 """
 
 import sys

@@ -5,11 +5,13 @@ from importlib import metadata
 from pathlib import Path
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import get_completion_class
 
+from sim.cli import _complete
 from sim.errors import ScenarioError
 
 SHELLS = ("bash", "zsh", "fish")
+_complete.register()
 
 
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -22,19 +24,10 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
     context.exit()
 
 
-def _complete_scenario(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
-    """Names of shipped scenarios, and files."""
-    from sim.scenario._find import shipped
-
-    names = [CompletionItem(name) for name in shipped() if name.startswith(start)]
-    return [*names, CompletionItem(start, type="file")]
-
-
-def _complete_policy(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
-    from sim import registry
-
-    members = registry.scan(registry.POLICY).items()
-    return [CompletionItem(kind, help=registry.summary(cls)) for kind, cls in members if kind.startswith(start)]
+def _folder(_: click.Context, __: click.Parameter, value: str) -> Path:
+    if not value:
+        raise click.BadParameter("an empty name; the current folder is .")
+    return Path(value)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -53,12 +46,13 @@ def windtunnel() -> None:
     """
 
 
-_scenario = click.argument("scenario", shell_complete=_complete_scenario)
+_scenario = click.argument("scenario", shell_complete=_complete.scenario)
 _overrides = click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
+    shell_complete=_complete.setting,
     help="Override a value, as in fleet.engines=4. Repeatable.",
 )
 
@@ -67,11 +61,23 @@ _overrides = click.option(
 @_scenario
 @click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
-@click.option("--arm", "arms", multiple=True, metavar="NAME", help="Run this arm beside the baseline. Repeatable.")
+@click.option(
+    "--arm",
+    "arms",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=_complete.arm,
+    help="Run this arm beside the baseline. Repeatable.",
+)
 @_overrides
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Worker processes.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True, help="Folder of results."
+    "--out",
+    type=click.Path(),
+    default="results",
+    show_default=True,
+    callback=_folder,
+    help="Folder of results.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def run(
@@ -117,7 +123,7 @@ def schema() -> None:
 
 
 @windtunnel.command(short_help="List the policies, or show one.")
-@click.argument("kind", required=False, shell_complete=_complete_policy)
+@click.argument("kind", required=False, shell_complete=_complete.policy)
 def policies(kind: str | None) -> None:
     """List the policies, or show KIND: what it does, its parameters and the headers it reads."""
     from sim.cli._policies import describe, listing
@@ -216,7 +222,7 @@ def steps(log: Path, out: Path, device: str, model: str, tp: int) -> None:
 
 
 @windtunnel.command(short_help="List the cost profiles, or show one.")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_complete.profile)
 def profiles(name: str | None) -> None:
     """List the cost profiles with their errors and what they are valid for, or show the one called NAME.
 

@@ -39,5 +39,6 @@ def run_scenario(
         click.echo(report.to_json(result), nl=False)
     else:
         report.print_result(result, Console())
-    for path in report.save_charts(result, out / scenario.name):
+    is_variant = bool(overrides or arms) or pairs is not None or seed is not None
+    for path in report.save_charts(result, out / scenario.name, is_variant=is_variant):
         notes.print(f"wrote {path}", highlight=False, soft_wrap=True)

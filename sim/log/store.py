@@ -4,6 +4,7 @@ A result appears whole or not at all: it is written into a hidden folder beside 
 the same cell again replaces it by the same bytes, so nothing of the clock or the machine is written.
 """
 
+import io
 import json
 import os
 import shutil
@@ -53,13 +54,13 @@ def read(folder: Path) -> Tables:
 
 
 def _write_table(path: Path, frame: pl.DataFrame) -> None:
-    with path.open("wb") as file:
-        frame.rechunk().write_parquet(file, compression="zstd", compression_level=1, row_group_size=ROW_GROUP)
-        file.flush()
-        os.fsync(file.fileno())
+    # By way of memory: an error of the disk then comes as it is, not as one of the format.
+    data = io.BytesIO()
+    frame.rechunk().write_parquet(data, compression="zstd", compression_level=1, row_group_size=ROW_GROUP)
+    _write_bytes(path, data.getbuffer())
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
+def _write_bytes(path: Path, data: bytes | memoryview) -> None:
     with path.open("wb") as file:
         file.write(data)
         file.flush()

@@ -1,5 +1,6 @@
 """The charts of a result as files: PNG for documents, HTML that opens without a network."""
 
+import hashlib
 from pathlib import Path
 
 import polars as pl
@@ -9,8 +10,12 @@ from sim.metrics import METRICS
 from sim.report.result import Result, ratios
 
 
-def save_charts(result: Result, folder: Path) -> list[Path]:
-    """Write ``paired_ratios.png`` and ``.html`` into the folder; none where no candidate has a ratio."""
+def save_charts(result: Result, folder: Path, *, is_variant: bool = False) -> list[Path]:
+    """Write ``paired_ratios.png`` and ``.html`` into the folder; none where no candidate has a ratio.
+
+    Those of a variant, a run with anything changed on the command line, have a name of their own, which says by a
+    digest what was compared: they overwrite neither the scenario's own charts nor those of another variant.
+    """
     points = ratio_points(result)
     if points.is_empty():
         return []
@@ -21,9 +26,15 @@ def save_charts(result: Result, folder: Path) -> list[Path]:
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return charts.save(chart, folder / "paired_ratios")
+        return charts.save(chart, folder / (f"paired_ratios-{digest(result)}" if is_variant else "paired_ratios"))
     except OSError as error:
         raise ScenarioError(f"cannot write charts in {folder}: {error.strerror or error}") from error
+
+
+def digest(result: Result) -> str:
+    """Eight digits that tell what was compared: cells, baseline, metrics and pairs."""
+    arms = [(name, arm.hash, arm.values.height) for name, arm in result.arms.items()]
+    return hashlib.sha256(repr((arms, result.baseline, result.metrics)).encode()).hexdigest()[:8]
 
 
 def ratio_points(result: Result) -> pl.DataFrame:

@@ -1,5 +1,6 @@
 """The chart of paired ratios is drawn, opens offline, and shows every pair."""
 
+import errno
 import re
 from pathlib import Path
 
@@ -54,3 +55,21 @@ def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ScenarioError, match="cannot write charts in"):
         save_charts(two_arms(), tmp_path / "file" / "charts")
+
+
+def test_charts_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills up leaves the charts that were there, and no draft."""
+    before = [path.read_bytes() for path in save_charts(two_arms(), tmp_path)]
+    save = charts.Chart.save
+
+    def fill_up(self, fp, **options):
+        save(self, fp, **options)
+        if fp.suffix == ".html":
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(charts.Chart, "save", fill_up)
+    with pytest.raises(ScenarioError, match="cannot write charts in .*: No space left on device"):
+        save_charts(result(arm("a", 1), arm("b", 2)), tmp_path)
+    names = ["paired_ratios.png", "paired_ratios.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+    assert [(tmp_path / name).read_bytes() for name in names] == before

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -203,3 +204,88 @@ def test_a_closed_pipe_is_quiet() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("delay_s", [0.1, 0.2, 0.4])
+def test_ctrl_c_during_imports_is_one_line(tmp_path: Path, delay_s: float) -> None:
+    """From the first moment of the program on; before that the interpreter itself is starting."""
+    waiting = [sys.executable, "-c", "import sim.cli; print('here', flush=True); sim.cli.main()"]
+    arguments = ("run", "slime_group_affinity", "--pairs", "100000", "--out", str(tmp_path))
+    with subprocess.Popen(
+        [*waiting, *arguments], env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(delay_s)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.strip()) == (130, "interrupted: nothing half-written is left")
+
+
+def test_ctrl_c_that_python_drops_ends_the_run_all_the_same(tmp_path: Path) -> None:
+    """An exception in a destructor is printed and forgotten; the run still ends."""
+    code = (
+        "import os, signal, sim.replication as r\n"
+        "class Trap:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT)\n"
+        "def client_start(self, start=r.Client.start):\n"
+        "    Trap()\n"
+        "    start(self)\n"
+        "r.Client.start = client_start\n"
+        f"from sim.cli import main; main(['run', 'smoke', '--out', {str(tmp_path)!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 130
+    assert "interrupted" in done.stderr
+
+
+def test_a_terminal_without_signs_gets_plainer_ones(tmp_path: Path) -> None:
+    """ASCII has no plus-minus and no arrows."""
+    ascii_only = ENVIRONMENT | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii", "LC_ALL": "POSIX", "COLUMNS": "80"}
+    command = [*PROGRAM, "run", "smoke", "--out", str(tmp_path)]
+    done = subprocess.run(command, env=ascii_only, capture_output=True, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    assert b" +- " in done.stdout
+    assert b"samples_per_s ^" in done.stdout
+
+
+def test_closed_output_is_no_fault() -> None:
+    """``>&-`` is a way to ask for nothing."""
+    command = " ".join(["exec", *(shlex.quote(word) for word in PROGRAM), "schema", ">&-"])
+    done = subprocess.run(["bash", "-c", command], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_empty_output_folder_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be the current one."""
+    code, _, err = call(capsys, "run", "smoke", "--out", "")
+    assert code == 2
+    assert "the current folder is ." in err
+
+
+def test_a_run_that_changes_something_keeps_the_charts_of_the_scenario(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Each variant has charts of its own, and says where they are."""
+    for more in ((), ("--set", "fleet.engines=3"), ("--pairs", "2"), ("--set", "fleet.engines=3")):
+        code, _, err = call(capsys, "run", "smoke", "--out", str(tmp_path), *more)
+        assert code == 0
+        named = [Path(line.removeprefix("wrote ")) for line in err.splitlines() if line.startswith("wrote ")]
+        assert len(named) == 2
+        assert all(path.is_file() for path in named)
+    names = sorted(path.name for path in (tmp_path / "smoke").glob("*.png"))
+    assert len(names) == 3
+    assert names[-1] == "paired_ratios.png"
+
+
+def test_the_baseline_alone_compares_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """And says so."""
+    _, out, _ = call(capsys, "run", "smoke", "--arm", "round_robin", "--json", "--out", str(tmp_path))
+    assert "only the baseline round_robin ran: nothing is compared" in json.loads(out)["warnings"]
+
+
+def test_more_pairs_than_a_scenario_may_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """The bound of the file holds on the command line."""
+    code, _, err = call(capsys, "run", "smoke", "--pairs", "1000001")
+    assert code == 2
+    assert "1000001 is not in the range" in err

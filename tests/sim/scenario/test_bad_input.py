@@ -181,7 +181,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """A missing file, a folder and bytes that are no text are told apart."""
     (tmp_path / "bytes.yaml").write_bytes(b"name: \xff\xfe")
     cases = {
-        str(tmp_path / "slime_group_afinity"): "did you mean 'slime_group_affinity'?",
+        str(tmp_path / "slime_group_afinity"): "neither a file nor the name of a shipped one; "
+        "did you mean 'slime_group_affinity'?",
         str(tmp_path): "is not a scenario file",
         "a\0b": "is not a scenario file",
         str(tmp_path / "bytes.yaml"): "not a UTF-8 text",
@@ -200,6 +201,17 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("arms.group.client.key_scope=sample", "--set arms.group: resolves to the same cell"),
         ("arms.grup.client.key_scope=request", "--set arms.grup"),
         ("fleet.engines", "--set fleet.engines: must be path=value"),
+        ("fleet.engine={}", "--set fleet.engine: {} would change nothing, as mappings are merged"),
+        ("arms.group={}", "--set arms.group: {} would change nothing"),
+        ("fleet.engine.tp=0", "--set fleet.engine.tp: must be 1 or more, not 0"),
+        ("fleet.engine.device=tpu", "--set fleet.engine.device: no shipped cost profile has device 'tpu'"),
+        ("fleet.engine.model=gwen3-8b", "--set fleet.engine.model: no shipped cost profile on a100-80gb has model"),
+        ("fleet.engine.tp=3", "--set fleet.engine.tp: no shipped cost profile for qwen3-8b on a100-80gb has tp 3"),
+        ("fleet.engines=null", "--set fleet.engines: must be an integer, not null"),
+        (f"name={'n' * 81}", "--set name: must be 80 characters or fewer, not"),
+        ("router.policy={kind: ./mine}", "--set router.policy.kind: './mine' is no file of Python"),
+        ("router.policy={kind: './a.yaml:P'}", "--set router.policy.kind: './a.yaml:P' is no file of Python"),
+        ("replications.pairs=1000001", "--set replications.pairs: must be 1,000,000 or less, not 1000001"),
         ("=3", "--set =3: must be path=value"),
         ("workload.groups=[1", "--set workload.groups: not YAML"),
         ("router.policy.kind=round_robin", "s.yaml:18: arms.group.client.key_scope: group needs a policy that reads"),

@@ -176,6 +176,20 @@ def test_a_null_control_may_equal_the_baseline() -> None:
     assert scenario.null_controls == {"twin"}
 
 
+def test_a_null_control_that_differs_is_none() -> None:
+    """It would hide the warnings of an arm that is no control."""
+    with pytest.raises(ScenarioError, match=r"arms.group.null_control: this arm equals no other one"):
+        load_scenario("slime_group_affinity", ("arms.group.null_control=true",))
+
+
+def test_a_profile_brings_the_slowdown_of_its_own_device() -> None:
+    """Times that an H100 took are not those of an A100 in bursts."""
+    cost = "fleet.engine.cost={kind: form_d, profile: h100-80gb_llama-3-70b_tp8}"
+    facts = check(load_scenario("slime_group_affinity", (cost,))).facts["sample"].engines[""]
+    assert "slowdown 1," in facts.cost
+    assert "slowdown 1.25," in check(load_scenario("slime_group_affinity")).facts["sample"].engines[""].cost
+
+
 def test_select() -> None:
     """Fewer arms keep the baseline; another seed is another cell; unknown arms name the nearest."""
     scenario = load_scenario("slime_group_affinity")
@@ -198,6 +212,15 @@ TWINS = "arms.group={client: {key_scope: session}, null_control: true}"
         (("client.header=x-other", TWINS), "unkeyed requests: the client sends x-other"),
         (("router.policy.kind=random", TWINS), "client.key_scope has no effect"),
         (("router.policy.kind=random", TWINS, "client.keys={0: k}"), "client.keys has no effect"),
+        (("router.policy.kind=random", "client.header=x-own", TWINS), "client.header has no effect"),
+        (
+            ("fleet.engine.cost={kind: form_d, profile: h100-80gb_llama-3-70b_tp8}",),
+            "arms sample, group: cost profile h100-80gb_llama-3-70b_tp8 is of h100-80gb, llama-3-70b, tp 8, ",
+        ),
+        (
+            ("fleet.engine.cost={kind: form_d, profile: nemotron_gb200_estimated}", "fleet.engine.kv_tokens=100000"),
+            "arms sample, group: the cost of a step is estimated",
+        ),
         ((), "group_completion_p95_s: 4 groups a replication"),
     ],
 )

@@ -143,6 +143,14 @@ def test_turns_hold_plain_numbers(folder):
     assert {type(value) for turn in limited for value in turn[1:4]} == {int}
 
 
+def test_rows_stand_in_order_of_arrival(tmp_path: Path) -> None:
+    """A row before its time is named by its line."""
+    rows = [{**ROW, "timestamp": at} for at in (0, 10, 10, 9.5)]
+    (tmp_path / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.raises(ScenarioError, match=r"t.jsonl:4: timestamp 9.5 is before the row above"):
+        Requests("t.jsonl").generate(Streams(1), tmp_path)
+
+
 ROW = {"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}
 
 
