@@ -172,8 +172,8 @@ class Client:
         table = self.log.requests
         table.data += table.pack(
             r.view.id, r.session, r.group, r.turn, r.is_last, r.attempt, r.engine, r.submitted, r.arrived, r.scheduled,
-            r.first_token, r.ended, r.prompt_tokens, r.cached_tokens, r.max_tokens, generated, r.prefill_tokens,
-            r.recomputed_tokens, r.preemptions, r.status,
+            r.first_token, r.ended, r.prompt_tokens, r.cached_tokens, r.queried_tokens, r.hit_tokens, r.max_tokens,
+            generated, r.prefill_tokens, r.recomputed_tokens, r.preemptions, r.status,
         )  # fmt: skip
 
     def _write_group(self, group: int, ended: int) -> None:

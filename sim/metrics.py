@@ -197,6 +197,27 @@ _WORK = (
         ),
     ),
     Metric(
+        "prefix_hit_rate_reported",
+        "share",
+        "higher",
+        "requests",
+        "Hit over queried tokens as the product's own counters give it. vLLM counts each attempt to admit a request, "
+        "so one that waits at the head of the queue for memory counts in every step, and none after a preemption; "
+        "SGLang counts each admission.",
+        pl.when(pl.col("queried_tokens").sum() > 0).then(pl.col("hit_tokens").sum() / pl.col("queried_tokens").sum()),
+    ),
+    Metric(
+        "queries_per_prompt_token",
+        "1",
+        "none",
+        "requests",
+        "Tokens so queried, over prompt tokens of all admitted requests: 1 where every request is admitted once and at "
+        "the first attempt.",
+        pl.when(pl.col("scheduled_s").is_not_null().any()).then(
+            pl.col("queried_tokens").sum() / pl.col("prompt_tokens").filter(pl.col("scheduled_s").is_not_null()).sum()
+        ),
+    ),
+    Metric(
         "prefill_tokens",
         "tokens",
         "lower",

@@ -17,10 +17,10 @@ class Request:
 
     __slots__ = (
         "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "copies", "done", "ended",
-        "engine", "ends_at", "epoch", "first_token", "group", "high", "is_last", "joined_at", "leaf",
+        "engine", "ends_at", "epoch", "first_token", "group", "high", "hit_tokens", "is_last", "joined_at", "leaf",
         "max_tokens", "output_source", "output_tokens", "phase", "place", "preemptions", "prefill_tokens",
-        "prompt_tokens", "recomputed_tokens", "scheduled", "session", "stamp", "status", "submitted", "target", "turn",
-        "view",
+        "prompt_tokens", "queried_tokens", "recomputed_tokens", "scheduled", "session", "stamp", "status", "submitted",
+        "target", "turn", "view",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +46,8 @@ class Request:
         self.output_source = -2 - view.id if output_source == PRIVATE else output_source
         self.submitted = self.arrived = self.scheduled = self.first_token = self.ended = -1
         self.cached_tokens = self.prefill_tokens = self.recomputed_tokens = self.preemptions = 0
+        self.queried_tokens = self.hit_tokens = 0
+        """Tokens that its look-ups in the prefix cache asked for and found, counted as the product reports them."""
         self.status = UNFINISHED
         self.done: Any = None
         self.content: Content = view.content

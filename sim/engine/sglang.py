@@ -213,6 +213,8 @@ class SglangScheduler(RetractingScheduler):
             request.place = self.admissions
             cache.lock(request, node)
             request.computed = hit
+            request.queried_tokens += request.target
+            request.hit_tokens += hit
             if request.scheduled < 0:
                 request.scheduled = now
                 request.cached_tokens = hit

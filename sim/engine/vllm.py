@@ -49,10 +49,13 @@ class VllmScheduler(Scheduler):
         self.cache: BlockCache = BlockCache(self.capacity, self.block)
         self.prefills: list[Request] = []
         """Running requests whose prompt is not wholly scheduled, oldest first."""
+        self.refused: Request | None = None
+        """The head of the queue, where the last step formed had to leave it waiting: each further step asks again."""
 
     def form(self, now: int) -> Plan | None:
         """Decide the next step; see the module for the order."""
         decodes, cache = self.decodes, self.cache
+        self.refused = None
         if decodes.next_limit <= decodes.steps:
             self._drop_ending()
         blocks = decodes.phases[-decodes.steps % self.block]
@@ -91,11 +94,36 @@ class VllmScheduler(Scheduler):
         """Account for more steps of the plan: blocks of the decodes, further chunks of its one prompt."""
         plan, decodes = self.plan, self.decodes
         assert plan is not None
-        if plan.decodes:
-            self.cache.free -= decodes.need(steps)
-        decodes.steps += steps
+        if self.refused is not None:
+            self._ask_again(self.refused, steps)
+        else:
+            if plan.decodes:
+                self.cache.free -= decodes.need(steps)
+            decodes.steps += steps
         for request, _, tokens in plan.chunks:
             plan.repeated += self._take(request, tokens * steps)
+
+    def _ask_again(self, head: Request, steps: int) -> None:
+        """Decode steps before each of which the head is looked up and refused; what they take may shorten its hit."""
+        decodes, cache = self.decodes, self.cache
+        cached = -1
+        hit = 0
+        for _ in range(steps):
+            cache.free -= decodes.need_next()
+            decodes.steps += 1
+            if cache.queued > cache.free:
+                cache.settle()
+            if cache.cached != cached:
+                cached = cache.cached
+                hit = cache.find(head.content, head.target - 1)[1] // self.block * self.block
+            self._count_look_up(head, hit)
+
+    @staticmethod
+    def _count_look_up(request: Request, hit: int) -> None:
+        """As vLLM reports: every look-up counts, but those of a request that was preempted before."""
+        if not request.preemptions:
+            request.queried_tokens += request.target
+            request.hit_tokens += hit
 
     # -- the plan --------------------------------------------------------------------------------------------------
 
@@ -216,6 +244,7 @@ class VllmScheduler(Scheduler):
             target = request.target
             node, depth = cache.find(request.content, target - 1)
             hit = depth // block * block
+            self._count_look_up(request, hit)
             tokens = min(target - hit, self.chunk_limit, left)
             need = (target if self.whole_prompt else hit + tokens) - hit
             need = -(-need // block)
@@ -224,6 +253,7 @@ class VllmScheduler(Scheduler):
             if is_beside:
                 need += self.watermark
             if need > cache.free:
+                self.refused = request
                 break
             waiting.popleft()
             running[request] = None

@@ -29,6 +29,8 @@ REQUESTS = (
     "ended",  # ticks: last token, or the moment it failed, was refused or aborted
     "prompt_tokens",
     "cached_tokens",  # found in the prefix cache at first admission
+    "queried_tokens",  # of all its look-ups in the prefix cache, counted as the product reports them
+    "hit_tokens",  # of them found
     "max_tokens",  # the client's limit on output
     "output_tokens",  # generated
     "prefill_tokens",  # computed in prefill, recomputation included

@@ -105,6 +105,8 @@ class Sglang:
             self.waiting.remove(call)
             radix.lock(node, 1)
             call.node, call.computed = node, hit
+            call.queried += call.target
+            call.hit += hit
             if call.decided < 0:
                 call.decided, call.cached = now, hit
             step.chunks.append((call, hit, count))

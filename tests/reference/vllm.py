@@ -119,6 +119,9 @@ class Vllm:
             call = self.waiting[0]
             hits = self.blocks.look_up(call.tokens, call.target - 1)
             hit = len(hits) * self.size
+            if not call.preemptions:
+                call.queried += call.target
+                call.hit += hit
             count = min(call.target - hit, self.chunk, left)
             need = -(-(call.target if self.whole_prompt else hit + count) // self.size) - len(hits)
             need += sum(not self.blocks.holders[block] for block in hits)

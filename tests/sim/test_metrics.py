@@ -37,6 +37,8 @@ BY_HAND = {
     "load_busy_max_over_min": 18 / 17,
     "load_busy_cv": 0.5 / 17.5,
     "prefix_hit_rate": (96 + 40) / (100 + 150 + 100 + 80 + 60),  # r5 was never admitted
+    "prefix_hit_rate_reported": (96 + 3 * 40) / (100 + 150 + 100 + 3 * 80 + 60),  # r3 is admitted at the third attempt
+    "queries_per_prompt_token": (100 + 150 + 100 + 3 * 80 + 60) / (100 + 150 + 100 + 80 + 60),
     "prefill_tokens": 100 + 54 + 110 + 40 + 60,
     "prefill_tokens_ideal": 300,
     "recomputed_tokens": 10,
@@ -92,7 +94,7 @@ def test_time_to_90_percent_counts_sessions() -> None:
     for session, ended in enumerate([5, 3, 8, 1, 2, 9, 4, 7, 6, -1]):
         status = 0 if ended >= 0 else 4
         times = (0, 0, 0, 1, ended) if ended >= 0 else (0, 0, -1, -1, -1)
-        log.requests.append((session, session, session, 0, 1, 0, 0, *times, 10, 0, 4, 1, 10, 0, 0, status))
+        log.requests.append((session, session, session, 0, 1, 0, 0, *times, 10, 0, 10, 0, 4, 1, 10, 0, 0, status))
     (found,) = values(log)
     assert found["time_to_90pct_s"] == 9
     assert found["unfinished"] == 1

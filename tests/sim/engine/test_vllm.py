@@ -143,3 +143,23 @@ def test_tail_blocks_go_first():
         Bench("vllm", 160).send(0, request(0, ((7, 96),))).send(50, request(1, 112)).send(100, request(2, ((7, 97),)))
     )
     assert bench.run()[2].cached_tokens == 48
+
+
+def test_a_blocked_head_asks_in_every_step(bench):
+    """The counters grow with each attempt: of 124 tokens 64 hit, at 10 ms, 20 ms and so on until memory is there."""
+    first, head = request(0, ((7, 64), (8, 36)), 20), request(1, ((7, 64), (9, 60)), 1)
+    bench(10).send(0, first).send(5, head).run()
+    assert head.scheduled == 200  # the first holds 7 or 8 of 10 blocks, the head needs 4 more than it hits
+    assert (first.queried_tokens, first.hit_tokens) == (100, 0)
+    assert (head.queried_tokens, head.hit_tokens, head.cached_tokens) == (20 * 124, 20 * 64, 64)
+
+
+def test_what_decodes_take_shortens_the_hit_of_a_blocked_head(bench):
+    """A cached prompt that nobody holds is eaten block by block while its next request waits at the head.
+
+    Of 10 blocks the second request has 6 at 20 ms and takes one of the four cached at 180, 340 and 500 ms.
+    """
+    cached, long, head = request(0, ((7, 64),), 1), request(1, 80, 60), request(2, ((7, 64), (9, 80)), 1)
+    bench(10).send(0, cached).send(10, long).send(25, head).run()
+    assert (head.scheduled, head.cached_tokens) == (610, 16)
+    assert (head.queried_tokens, head.hit_tokens) == (59 * 144, 15 * 64 + 16 * 48 + 16 * 32 + 12 * 16)
