@@ -9,8 +9,9 @@ import pytest
 
 from docs import generate
 from sim import registry
+from sim.errors import ScenarioError
 from sim.metrics import METRICS
-from sim.scenario import load_scenario
+from sim.scenario import check, load_scenario
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md"]
@@ -171,3 +172,19 @@ def test_the_table_of_the_readme_is_what_comes_out(tmp_path: Path) -> None:
     [shown] = blocks("README.md", "text")
     printed = windtunnel("run", "slime_group_affinity", "--out", str(tmp_path), cwd=tmp_path).stdout
     assert [line.rstrip() for line in printed.splitlines()][: len(shown.splitlines())] == shown.splitlines()
+
+
+def test_what_the_readme_asks_of_a_profile_of_an_unknown_device_is_enough(tmp_path: Path) -> None:
+    """Each figure that it names is needed, and no other one."""
+    own = (ROOT / "sim/cost/profiles/a100-80gb_qwen3-8b_tp1.yaml").read_text().replace("a100-80gb", "l40s")
+    more = {"slowdown": 1.1, "host0_ms": 1.5, "host1_ms": 0, "device_gib": 44.5}
+    overrides = ("fleet.engine.device=l40s", "fleet.engine.cost={kind: form_d, profile: ./my_gpu.yaml}")
+    (tmp_path / "smoke.yaml").write_text(text("scenarios/smoke.yaml"))
+    for left_out in (None, *more):
+        lines = [f"{key}: {figure}\n" for key, figure in more.items() if key != left_out]
+        (tmp_path / "my_gpu.yaml").write_text(own + "".join(lines))
+        if left_out is None:
+            assert check(load_scenario(tmp_path / "smoke.yaml", overrides)).warnings == []
+        else:
+            with pytest.raises(ScenarioError, match=left_out):
+                check(load_scenario(tmp_path / "smoke.yaml", overrides))

@@ -101,9 +101,11 @@ Time = float | Constant | Uniform | Lognormal
 
 
 def check_length(name: str, length: Length, least: int) -> None:
-    """Refuse a bare number, or a constant, below ``least`` or out of range; distributions check themselves."""
+    """Refuse what can only be below ``least`` or out of range; a single draw below ``least`` becomes ``least``."""
     if isinstance(length, Constant):
         within(name, length.value, least)
+    elif isinstance(length, Uniform):
+        within(f"{name}.high", length.high, least)
     elif isinstance(length, int):
         within(name, length, least)
 

@@ -65,11 +65,11 @@ class Rollout:
     prompt: Prompt
     """The first prompt of a sample."""
     output_tokens: Length
-    """Generated tokens of a turn, before the client's limit cuts them."""
+    """Generated tokens of a turn, before the client's limit cuts them; a draw below 1 is 1."""
     max_tokens: int
     """The client's limit on the generated tokens of a turn; routers and engines see it."""
     turns: Length = 1
-    """Turns of a sample."""
+    """Turns of a sample; a draw below 1 is 1."""
     observation_tokens: Length = 0
     """Tokens that the environment adds after a turn."""
     tool_delay_s: Time = 0.0

@@ -214,6 +214,8 @@ def test_token_ids_take_more_characters():
         ({"turns": 0}, "turns must be from 1"),
         ({"output_tokens": -5}, "output_tokens must be from 1"),
         ({"output_tokens": Constant("constant", 0)}, "output_tokens must be from 1"),
+        ({"output_tokens": Uniform("uniform", 0, 0)}, "output_tokens.high must be from 1"),
+        ({"turns": Uniform("uniform", 0, 0.5)}, "turns.high must be from 1"),
         ({"observation_tokens": -1}, "observation_tokens must be from 0"),
         ({"tool_delay_s": -0.5}, "tool_delay_s must be from 0"),
         ({"max_tokens": 0}, "max_tokens must be from 1"),
