@@ -57,7 +57,7 @@ ALLOWED = {
     "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report"},
     "altair": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
-    "scipy": {"sim.stats", "sim.calibration.fit"},
+    "scipy": {"sim.stats", "sim.calibration.fit", "sim.conform._counts"},
     "pydantic": {"sim.closed", "sim.scenario"},
     "click": {"sim.cli"},
     "rich": {"sim.cli", "sim.report"},
