@@ -93,7 +93,7 @@ class ProfileError(ScenarioError):
 
 
 def _missing(device: str, model: str, tp: int) -> ProfileError:
-    known = [tuple(name.rsplit("_", 2)) for name in names()]
+    known = [tuple(name.rsplit("_", 2)) for name in names() if "_tp" in name]
     wanted = (device, model, f"tp{tp}")
     for place, (key, value) in enumerate((("device", device), ("model", model), ("tp", tp))):
         fitting = [each for each in known if each[:place] == wanted[:place]]
