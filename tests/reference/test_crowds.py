@@ -13,7 +13,7 @@ from sim.engine.spec import EngineSpec, resolve
 from tests.reference.scenarios import COSTS, Asked, Scenario, refer, serve
 
 many = settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
-some = settings(many, max_examples=150, derandomize=True)
+some = settings(many, max_examples=100, derandomize=True)
 
 
 @st.composite

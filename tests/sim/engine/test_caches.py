@@ -222,7 +222,7 @@ def owned(node):
     return sum(len(each.pages) for each in node.path())
 
 
-quick = settings(max_examples=150, stateful_step_count=30, deadline=None, derandomize=True)
+quick = settings(max_examples=100, stateful_step_count=30, deadline=None, derandomize=True)
 
 TestBlocks = BlockCacheMachine.TestCase
 TestBlocks.settings = quick
