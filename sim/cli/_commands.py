@@ -233,6 +233,22 @@ def profiles(name: str | None) -> None:
     click.echo(_profiles.listing() if name is None else _profiles.describe(name))
 
 
+@windtunnel.command(short_help="Hold recorded decisions of a router against the policies.")
+@click.argument("vectors", nargs=-1, required=True, type=click.Path(path_type=Path))
+def conform(vectors: tuple[Path, ...]) -> None:
+    """Replay recorded decisions, files or folders of VECTORS, and say where a policy decides otherwise.
+
+    The format is that of tests/conformance/vectors; exits 1 on a mismatch.
+    """
+    from sim.conform import check as hold
+
+    outcome = hold(vectors)
+    for line in outcome.lines():
+        click.echo(line)
+    if not outcome.passes:
+        raise SystemExit(1)
+
+
 @windtunnel.command(short_help="Print a shell's completion script.")
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 def completion(shell: str | None) -> None:

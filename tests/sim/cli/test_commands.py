@@ -289,3 +289,18 @@ def test_more_pairs_than_a_scenario_may_say(capsys: pytest.CaptureFixture[str]) 
     code, _, err = call(capsys, "run", "smoke", "--pairs", "1000001")
     assert code == 2
     assert "1000001 is not in the range" in err
+
+
+def test_conform_holds_recordings_against_the_policies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A recording that agrees is named and passes; one whose choice was changed is shown, and the exit code says so."""
+    recording = ROOT / "tests/conformance/vectors/sgl_consistent_hashing_keys.json"
+    code, out, _ = call(capsys, "conform", str(recording))
+    assert (code, recording.name in out) == (0, True)
+    changed = json.loads(recording.read_text(encoding="utf-8"))
+    changed["requests"][0]["worker"] = changed["workers"][0]
+    changed["requests"][0]["worker_index"] = 0
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(changed), encoding="utf-8")
+    code, out, _ = call(capsys, "conform", str(path))
+    assert code == 1
+    assert "mismatch" in out
