@@ -9,7 +9,10 @@ Source of the defaults: vLLM V1 (``vllm/engine/arg_utils.py``, ``vllm/v1/core``)
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from sim.cost._models import Shape
 
 Visibility = Literal["at_schedule", "after_prefill", "deferred"]
 QueueOrder = Literal["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key"]
@@ -22,6 +25,8 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
         "long_prefill_token_threshold": 0,
         "reserve_full_prompt": True,
         "watermark_share": 0.0,
+        "state_tokens_per_seq": 0,
+        "align_chunks": False,
     },
     "sglang": {
         "visibility": "after_prefill",
@@ -64,6 +69,7 @@ _NOT_NEGATIVE: Final = (
     "in_batch_check_tokens",
     "in_batch_defer_tokens",
     "other_gib",
+    "state_tokens_per_seq",
 )
 
 
@@ -84,7 +90,7 @@ class EngineSpec:
     SGLang), or once computed with siblings held back until then (``deferred``, SGLang with ``lpm`` or ``dfs-weight``).
     """
     block_tokens: int | None = None
-    """Tokens of one KV block (vLLM, 16) or page (SGLang, 1)."""
+    """Tokens of one KV block (vLLM, 16; hybrid models a block as large as their state) or page (SGLang, 1)."""
     max_num_seqs: int | None = None
     """Requests in the running batch. vLLM: 256 on an A100, 1024 on larger devices, at most ``max_num_batched_tokens``.
     SGLang: max_running_requests, 2048."""
@@ -97,6 +103,12 @@ class EngineSpec:
     versions)."""
     watermark_share: float | None = None
     """vLLM: share of blocks kept free when a waiting request is admitted beside scheduled ones. Default 0."""
+    state_tokens_per_seq: int | None = None
+    """vLLM: room that the state of one running sequence of a hybrid model takes, in tokens of KV. Default: by the shape
+    of the model; 0 for one without such a state."""
+    align_chunks: bool | None = None
+    """vLLM: chunks of a prompt end at block boundaries, where the state can be kept. Default: true for hybrid models,
+    false for others."""
     max_prefill_tokens: int | None = None
     """SGLang: new tokens of one prefill batch. Default 16384."""
     chunked_prefill_tokens: int | None = None
@@ -122,6 +134,9 @@ class EngineSpec:
     """Share of device memory for weights and KV, where ``kv_tokens`` is absent. Default 0.9."""
     other_gib: float | None = None
     """Activations, graphs and communicator, GiB a GPU, where ``kv_tokens`` is absent. Default 1.4."""
+    kv_bits: Literal[16, 8] | None = None
+    """Bits of an element of KV, where ``kv_tokens`` is absent; 8 is fp8. They change the room, not the times of steps.
+    Absent: those of the model's description, else 16."""
     cost: Any = None
     """Cost model of a step, ``{kind: form_d | constant, ...}``; absent: form_d with the shipped profile."""
 
@@ -150,33 +165,49 @@ class EngineSpec:
             if preset != self.preset and getattr(self, name) is not None:
                 raise ValueError(f"{name} is a field of preset {preset}; it has no effect on {self.preset}")
         if self.kv_tokens is not None:
-            for name in _MEMORY:
+            for name in (*_MEMORY, "kv_bits"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{name} has no effect beside kv_tokens: give one of them")
         if self.visibility == "deferred" and self.preset != "sglang":
             raise ValueError(f"visibility deferred is a rule of preset sglang; {self.preset} holds nobody back")
 
 
-def resolve(spec: EngineSpec) -> EngineSpec:
-    """Fill what preset, device and other fields decide; a ValueError opens with the field that it refuses.
+def resolve(spec: EngineSpec, shape: "Shape | None" = None) -> EngineSpec:
+    """Fill what preset, device, the model's ``shape`` and other fields decide.
 
-    Only ``kv_tokens``, ``cost``, fields of the other preset and the parts of a given ``kv_tokens`` stay None.
+    A ValueError opens with the field that it refuses. Only ``kv_tokens``, ``kv_bits``, ``cost``, fields of the other
+    preset and the parts of a given ``kv_tokens`` stay None.
     """
-    defaults = PRESETS[spec.preset] | (_vllm(spec) if spec.preset == "vllm" else _sglang(spec))
+    defaults = PRESETS[spec.preset] | (_vllm(spec, shape) if spec.preset == "vllm" else _sglang(spec))
     if spec.kv_tokens is None:
         defaults |= _MEMORY
     resolved = replace(spec, **{name: value for name, value in defaults.items() if getattr(spec, name) is None})
     tokens, seqs = resolved.max_num_batched_tokens, resolved.max_num_seqs
     if tokens is not None and seqs is not None and seqs > tokens:
         raise ValueError(f"max_num_seqs: vLLM refuses {seqs}, more than max_num_batched_tokens ({tokens})")
+    if resolved.align_chunks:
+        _check_alignment(resolved)
     return resolved
 
 
-def _vllm(spec: EngineSpec) -> dict[str, Any]:
+def _check_alignment(spec: EngineSpec) -> None:
+    """A chunk must be able to reach the next boundary."""
+    block = spec.block_tokens or 1
+    for name in ("max_num_batched_tokens", "long_prefill_token_threshold"):
+        most = getattr(spec, name)
+        if 0 < most < block:
+            raise ValueError(f"{name} must be {block} or more, the block that chunks are aligned to, not {most}")
+
+
+def _vllm(spec: EngineSpec, shape: "Shape | None") -> dict[str, Any]:
     """Sizes by device; a given budget lowers the default number of sequences, never a given one."""
     is_small = spec.device.startswith("a100")
     tokens = spec.max_num_batched_tokens or (2048 if is_small else 8192)
-    return {"max_num_batched_tokens": tokens, "max_num_seqs": min(256 if is_small else 1024, tokens)}
+    defaults = {"max_num_batched_tokens": tokens, "max_num_seqs": min(256 if is_small else 1024, tokens)}
+    if shape is None or not shape.state_mib_per_sequence:
+        return defaults
+    state = {"state_tokens_per_seq": shape.state_tokens(spec.tp, spec.kv_bits), "align_chunks": True}
+    return defaults | state | {"block_tokens": shape.state_block_tokens or 16}
 
 
 def _sglang(spec: EngineSpec) -> dict[str, Any]:

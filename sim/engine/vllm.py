@@ -7,8 +7,12 @@ only); if the head cannot be admitted nobody behind it is tried. A running reque
 preempts the latest admitted one, possibly itself; the victim starts over at the head of the queue and finds what is
 left of its own blocks in the prefix cache.
 
+A request of a hybrid model (attention and recurrent layers) holds blocks for its state while it runs, and its chunks
+end at block boundaries, where the state can be kept with the prefix; blocks are as large as the state makes them.
+
 Source: vllm-project/vllm ``vllm/v1/core/sched/scheduler.py`` and ``kv_cache_manager.py``.
-Left out: priorities, speculative decoding, encoder budgets, connectors.
+Left out: priorities, speculative decoding, encoder budgets, connectors; the room of states that are kept with cached
+prefixes, and that only the ends of chunks have one; chunks that leave too few tokens for younger decodes.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,12 +49,19 @@ class VllmScheduler(Scheduler):
         self.chunk_limit = spec.long_prefill_token_threshold or self.budget
         self.whole_prompt = bool(spec.reserve_full_prompt)
         self.watermark = int(spec.watermark_share * self.capacity)
+        self.state_blocks = -(-(spec.state_tokens_per_seq or 0) // self.block)
+        """Blocks that a running request of a hybrid model holds for its state, however long it is."""
+        self.aligns = bool(spec.align_chunks)
         self.registers_early = spec.visibility == "at_schedule"
         self.cache: BlockCache = BlockCache(self.capacity, self.block)
         self.prefills: list[Request] = []
         """Running requests whose prompt is not wholly scheduled, oldest first."""
         self.refused: Request | None = None
         """The head of the queue, where the last step formed had to leave it waiting: each further step asks again."""
+
+    def fits(self, request: Request) -> bool:
+        """Whether prompt and limit fit the empty pool beside the state."""
+        return request.prompt_tokens + request.max_tokens <= (self.capacity - self.state_blocks) * self.block
 
     def form(self, now: int) -> Plan | None:
         """Decide the next step; see the module for the order."""
@@ -83,6 +94,10 @@ class VllmScheduler(Scheduler):
             tokens = min(request.target - request.computed, self.chunk_limit, left)
             if tokens <= 0:
                 break
+            if self.aligns:
+                tokens = self._align(request.target, request.computed, tokens)
+                if not tokens:
+                    continue
             chunks.append((request, request.computed, tokens))
             left -= tokens
             self._take(request, tokens)
@@ -180,10 +195,14 @@ class VllmScheduler(Scheduler):
         if len(chunks) > 1 or (left > 0 and self.waiting):
             return 1
         request, before, tokens = chunks[0]
-        rest = request.target - before
-        if rest < 2 * tokens or tokens < min(self.chunk_limit, self.budget - self.decodes.count):
+        rest, most = request.target - before, min(self.chunk_limit, self.budget - self.decodes.count)
+        steps = (rest - 1) // tokens
+        if self.aligns:
+            most = most // self.block * self.block
+            steps = min(steps, (request.target // self.block * self.block - before) // tokens)
+        if rest < 2 * tokens or tokens < most:
             return 1
-        return min(self.decodes.horizon(), (rest - 1) // tokens)
+        return max(1, min(self.decodes.horizon(), steps))
 
     def _can_afford(self, chunk: Chunk, steps: int) -> bool:
         """Whether further equal chunks and the decodes beside them need no preemption."""
@@ -191,6 +210,13 @@ class VllmScheduler(Scheduler):
         block = self.block
         more = -(-(request.computed + tokens * steps) // block) - -(-request.computed // block)
         return self.decodes.need(steps) + more <= self.cache.free
+
+    def _align(self, target: int, before: int, tokens: int) -> int:
+        """A chunk that ends at a block boundary, the last one of the prompt included, or takes what lies behind it."""
+        last = target // self.block * self.block
+        if before >= last:
+            return tokens
+        return last - before if before + tokens >= last else tokens // self.block * self.block
 
     # -- running requests ------------------------------------------------------------------------------------------
 
@@ -203,6 +229,8 @@ class VllmScheduler(Scheduler):
                 tokens = min(request.target - request.computed, self.chunk_limit, left)
                 if tokens <= 0:
                     break
+                if self.aligns:
+                    tokens = self._align(request.target, request.computed, tokens)
                 left -= tokens
                 need += -(-(request.computed + tokens) // block) - -(-request.computed // block)
         return need
@@ -227,7 +255,7 @@ class VllmScheduler(Scheduler):
             decodes.leave(request)
         request.high = max(request.high, tokens)
         self.cache.register(request, self._whole(request), tokens)
-        self.cache.release(request, -(-tokens // self.block))
+        self.cache.release(request, -(-tokens // self.block) + self.state_blocks)
         if 0 <= request.joined_at and request.ends_at <= decodes.steps:
             request.preemptions += 1  # its last token is under way: nothing is left to compute
             return
@@ -246,8 +274,13 @@ class VllmScheduler(Scheduler):
             hit = depth // block * block
             self._count_look_up(request, hit)
             tokens = min(target - hit, self.chunk_limit, left)
+            if self.aligns:
+                tokens = self._align(target, hit, tokens)
+                if not tokens:
+                    self.refused = request
+                    break
             need = (target if self.whole_prompt else hit + tokens) - hit
-            need = -(-need // block)
+            need = -(-need // block) + self.state_blocks
             if depth:
                 need += cache.count_free_hits(node, depth)
             if is_beside:
@@ -260,6 +293,8 @@ class VllmScheduler(Scheduler):
             self.admissions += 1
             request.place = self.admissions
             cache.hold(request, node, depth)
+            if self.state_blocks:
+                cache.take(self.state_blocks)
             request.computed = hit
             if request.scheduled < 0:
                 request.scheduled = now
@@ -280,5 +315,5 @@ class VllmScheduler(Scheduler):
         """Outputs that a later prompt repeats stay findable; private ones only take room until evicted."""
         if request.output_source >= 0:
             self.cache.register(request, self._whole(request), request.prompt_tokens + request.output_tokens - 1)
-        self.cache.release(request, -(-self._slots(request) // self.block))
+        self.cache.release(request, -(-self._slots(request) // self.block) + self.state_blocks)
         self.running.pop(request, None)

@@ -16,7 +16,7 @@ from sim import foreign, registry
 from sim.closed import Part, plain
 from sim.errors import ScenarioError
 from sim.scenario._errors import placed
-from sim.scenario._fleet import EngineType, settle
+from sim.scenario._fleet import EngineType, memory_files, settle
 from sim.scenario._model import CellModel, validate_cell
 from sim.scenario._yaml import Document, Origin, Place
 from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec, RouterSpec
@@ -75,6 +75,8 @@ def _files(cell: Cell) -> list[tuple[Place, Path]]:
     for cost, kind in zip(costs, cell.fleet, strict=True):
         with placed(*cost):
             files += [(cost, path) for path in kind.engine.cost.files(**kind.hardware, base=cell.base)]
+        with placed(*kind.place):
+            files += [((*kind.place, "model"), path) for path in memory_files(kind, cell.base)]
     for place in (workload, *costs, policy):
         part: Any = cell.resolved
         for key in place:
@@ -92,7 +94,7 @@ def _rebuild(resolved: dict[str, Any], base: Path, arm: str, known_hash: str | N
 
 def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | None = None) -> Cell:
     """The cell of a validated model: defaults that depend on other values are filled in."""
-    kinds, fleet = settle(model.fleet)
+    kinds, fleet = settle(model.fleet, base)
     policy: Part = model.router.policy
     with placed("router", "policy", "kind"):
         foreign.check_policy(policy.value)

@@ -12,7 +12,7 @@ from sim.keys import group_keys
 from sim.rng import Streams
 from sim.scenario._cell import Cell
 from sim.scenario._errors import PlacedError, placed
-from sim.scenario._fleet import EngineType, kv_tokens
+from sim.scenario._fleet import EngineType, kv_tokens, shape_of
 from sim.scenario._load import Scenario
 from sim.scenario._rules import explicit_keys, reads_key
 
@@ -60,7 +60,8 @@ def check(scenario: Scenario) -> Checked:
                 totals[world] = _generate(cell)
             facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
             found = [*_rooms(cell, facts[name]), *_keys(cell)]
-            found += [each for kind in cell.fleet for each in _profiles(kind, cell)]
+            for kind in cell.fleet:
+                found += [*_profiles(kind, cell), *_states(kind, cell)]
         except PlacedError as error:
             raise error.at(scenario.documents[name]) from None
         for each in found:
@@ -100,6 +101,13 @@ def _facts(kind: EngineType, cell: Cell) -> EngineFacts:
     return EngineFacts(room, str(shown["cost"]["kind"]))
 
 
+def _states(kind: EngineType, cell: Cell) -> Iterator[str]:
+    """What is known of a model and has no place in the scheduler of its engine."""
+    described = shape_of(kind, cell.base)
+    if kind.engine.preset == "sglang" and described and described[1].state_mib_per_sequence:
+        yield f"{described[1].name} keeps a state for each sequence; {kind.label} runs it as if it kept none"
+
+
 def _profiles(kind: EngineType, cell: Cell) -> Iterator[str]:
     """Numbers that rest on an estimate, or on other hardware than the engine's, say so wherever they are shown."""
     engine = kind.engine
@@ -127,6 +135,7 @@ def _rooms(cell: Cell, facts: Facts) -> Iterator[str]:
     rooms = []
     for kind in cell.fleet:
         room, block = facts.engines[kind.name].kv_tokens, kind.engine.block_tokens or 1
+        room -= -(-(kind.engine.state_tokens_per_seq or 0) // block) * block
         if kind.engine.preset == "sglang":
             room -= 1  # a request must stay below the pool
         if -(-largest // block) * block > room:

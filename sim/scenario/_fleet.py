@@ -23,7 +23,10 @@ from pydantic_core import CoreSchema, core_schema
 
 from sim import foreign, registry
 from sim.closed import Closed, Part, built, plain, refuse
-from sim.cost._memory import profile_capacity
+from sim.cost import _models
+from sim.cost._memory import profile_capacity, shape_capacity
+from sim.cost._models import Shape
+from sim.cost._profiles import Profile
 from sim.engine.spec import EngineSpec, resolve
 from sim.scenario._errors import PlacedError, placed
 from sim.scenario._yaml import Place
@@ -112,42 +115,80 @@ class EngineType:
         return f"an engine of type {self.name}" if self.name else "an engine"
 
 
+def shape_of(kind: EngineType, base: Path) -> tuple[Path, Shape] | None:
+    """The description of the model that runs, and its file: the one that the cost model names, else a shipped one."""
+    named = getattr(kind.engine.cost, "shape", None)
+    if named is None and kind.engine.model not in _models.names():
+        return None
+    path = _models.locate(named or kind.engine.model, base)
+    return path, _models.load(path)
+
+
+def memory_files(kind: EngineType, base: Path) -> list[Path]:
+    """The model description that the capacity is computed from, where the cost model does not say enough."""
+    described = None if kind.engine.kv_tokens is not None or _known(_profile(kind, base)) else shape_of(kind, base)
+    return [described[0]] if described else []
+
+
+def _profile(kind: EngineType, base: Path) -> Profile | None:
+    """What the cost model knows of weights and KV; a user's own need not know any."""
+    load = getattr(kind.engine.cost, "load", None)
+    profile: Profile | None = load(**kind.hardware, base=base) if load else None
+    return profile
+
+
+def _known(profile: Profile | None) -> bool:
+    return profile is not None and profile.weight_gib_per_gpu is not None and bool(profile.kv_bytes_per_token_per_gpu)
+
+
 def kv_tokens(kind: EngineType, base: Path) -> int:
-    """KV capacity of one engine in tokens: as given, else by the memory of its device and the weights of its model."""
+    """KV capacity of one engine in tokens: as given, else by the memory of its device and the weights of its model.
+
+    Weights and KV bytes are those of the cost profile, else of the model's description.
+    """
     engine = kind.engine
     with placed(*kind.place):
         if engine.kv_tokens is not None:
             return engine.kv_tokens
-        if not hasattr(engine.cost, "load"):
-            raise PlacedError((*kind.place, "kv_tokens"), "is needed: this cost model knows no device memory")
-        profile = engine.cost.load(**kind.hardware, base=base)
         assert engine.memory_share is not None
         assert engine.other_gib is not None
-        return profile_capacity(profile, engine.device, memory_share=engine.memory_share, other_gib=engine.other_gib)
+        room = {"memory_share": engine.memory_share, "other_gib": engine.other_gib}
+        profile, described = _profile(kind, base), shape_of(kind, base)
+        if described and not _known(profile):
+            return shape_capacity(described[1], engine.device, engine.tp, kv_bits=engine.kv_bits, **room)
+        if profile is None:
+            raise PlacedError((*kind.place, "kv_tokens"), "is needed: this cost model knows no device memory")
+        if engine.kv_bits is not None and profile.kv_bytes_per_token_per_gpu:
+            usual = described[1].kv_bits if described else 16
+            bytes_per_token = profile.kv_bytes_per_token_per_gpu * engine.kv_bits / usual
+            profile = replace(profile, kv_bytes_per_token_per_gpu=bytes_per_token)
+        return profile_capacity(profile, engine.device, **room)
 
 
-def settle(model: FleetModel) -> tuple[tuple[EngineType, ...], dict[str, Any]]:
+def settle(model: FleetModel, base: Path) -> tuple[tuple[EngineType, ...], dict[str, Any]]:
     """The types of engines that a fleet has, and the fleet as plain data with every default named."""
     noise = plain(model.noise)
     if isinstance(model.engines, int):
-        kind, engine = _settle("", model.engines, model.engine)
+        kind, engine = _settle("", model.engines, model.engine, base)
         return (kind,), {"engines": model.engines, "engine": engine, "noise": noise}
     kinds: list[EngineType] = []
     types: dict[str, Any] = {}
     for name, each in sorted(model.engines.items()):
-        kind, engine = _settle(name, each.count, each.engine)
+        kind, engine = _settle(name, each.count, each.engine, base)
         types[name] = {"count": each.count, "engine": engine}
         if each.count:
             kinds.append(kind)
     return tuple(kinds), {"engines": types, "engine": None, "noise": noise}
 
 
-def _settle(name: str, count: int, spec: Any) -> tuple[EngineType, dict[str, Any]]:
+def _settle(name: str, count: int, spec: Any, base: Path) -> tuple[EngineType, dict[str, Any]]:
     """One type with its defaults; what does not go together is refused at the field that the message opens with."""
     cost = spec.cost or Part("form_d", registry.find(registry.COST, "form_d", Path())())
     kind = EngineType(name, count, replace(spec, cost=cost.value))
+    with placed(*kind.place, "model"):
+        described = shape_of(kind, base)
     try:
-        engine = resolve(kind.engine)
+        engine = resolve(kind.engine, described[1] if described else None)
     except ValueError as error:
         field, _, message = str(error).partition(" ")
         raise PlacedError((*kind.place, field.rstrip(":")), message) from None

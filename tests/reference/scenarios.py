@@ -62,8 +62,7 @@ def random_scenario(preset, seed):
             visibility=r.choice(["at_schedule", "at_schedule", "after_prefill"]) if preset == "vllm" else None,
             block_tokens=block,
             kv_tokens=r.choice([112, 160, 160, 256, 384, 5000]) // block * block,
-            max_num_seqs=seqs,
-            **_OWN[preset](r, seqs),
+            **{"max_num_seqs": seqs} | _OWN[preset](r, seqs, block),
         )
     )
     asked = []
@@ -73,7 +72,9 @@ def random_scenario(preset, seed):
     return Scenario(spec, r.choice(list(COSTS)), tuple(asked))
 
 
-def _vllm(r, seqs):
+def _vllm(r, seqs, block):
+    if r.random() < 0.3:
+        return _hybrid(r, seqs, block)
     return {
         "max_num_batched_tokens": max(seqs, r.choice([16, 40, 64, 500])),
         "long_prefill_token_threshold": r.choice([0, 0, 8, 24]),
@@ -82,7 +83,19 @@ def _vllm(r, seqs):
     }
 
 
-def _sglang(r, _):
+def _hybrid(r, seqs, block):
+    """Of a model with a state; the budget has a token for each sequence beside whole blocks, and not another block."""
+    seqs = min(seqs, block - 1)
+    return {
+        "max_num_seqs": seqs,
+        "max_num_batched_tokens": block * r.choice([1, 2, 4]) + seqs,
+        "reserve_full_prompt": r.random() < 0.6,
+        "state_tokens_per_seq": r.choice([0, 10, 40]),
+        "align_chunks": True,
+    }
+
+
+def _sglang(r, seqs, block):  # noqa: ARG001
     return {
         "chunked_prefill_tokens": r.choice([32, 64, 512]),
         "max_prefill_tokens": r.choice([48, 128, 1000]),
@@ -110,7 +123,11 @@ def _session(r, spec, serial, session, shared):
         output = r.choice([1, 2, r.randint(1, 20), r.randint(1, 60)])
         limit = output if r.random() < 0.5 else output + r.choice([1, 3, 20])
         asked = Asked(serial, content, output, limit, own if is_live else PRIVATE, when, after)
-        if count(content) + spec.block_tokens + limit >= spec.kv_tokens // spec.block_tokens * spec.block_tokens:
+        state = -(-(spec.state_tokens_per_seq or 0) // spec.block_tokens) * spec.block_tokens
+        if (
+            count(content) + state + spec.block_tokens + limit
+            >= spec.kv_tokens // spec.block_tokens * spec.block_tokens
+        ):
             break
         turns.append(asked)
         when, after, serial = r.choice([0, 10, 20, 33]), serial, serial + 1

@@ -74,6 +74,9 @@ class Vllm:
         self.most_seqs = spec.max_num_seqs
         self.chunk = spec.long_prefill_token_threshold or self.budget
         self.whole_prompt = spec.reserve_full_prompt
+        self.state = -(-spec.state_tokens_per_seq // self.size)
+        self.states = {}
+        self.aligns = spec.align_chunks
         self.watermark = int(spec.watermark_share * (spec.kv_tokens // self.size))
         self.at_schedule = spec.visibility == "at_schedule"
         self.overlap = spec.overlap
@@ -99,7 +102,10 @@ class Vllm:
         left, place, preempted = self.budget, 0, False
         while place < len(self.running) and left > 0:
             call = self.running[place]
-            count = min(call.target - call.computed, self.chunk, left)
+            count = self._align(call, call.computed, min(call.target - call.computed, self.chunk, left))
+            if count == 0:
+                place += 1
+                continue
             while not self._has_room(call, count):
                 victim = self.running.pop()
                 self._preempt(victim)
@@ -110,6 +116,16 @@ class Vllm:
             left -= count
             place += 1
         return left, preempted
+
+    def _align(self, call, before, count):
+        """Chunks of a hybrid model end where a block ends, and once at the last such place of the prompt."""
+        last = call.target - call.target % self.size
+        after = before + count
+        if not self.aligns or call.is_decoding:
+            return count
+        if after < last:
+            return count // self.size * self.size
+        return last - before if before < last < after else count
 
     def _has_room(self, call, count):
         return -(-(call.computed + count) // self.size) - len(call.blocks) <= len(self.blocks.free)
@@ -122,8 +138,11 @@ class Vllm:
             if not call.preemptions:
                 call.queried += call.target
                 call.hit += hit
-            count = min(call.target - hit, self.chunk, left)
+            count = self._align(call, hit, min(call.target - hit, self.chunk, left))
+            if count == 0:
+                return
             need = -(-(call.target if self.whole_prompt else hit + count) // self.size) - len(hits)
+            need += self.state
             need += sum(not self.blocks.holders[block] for block in hits)
             if step.chunks or step.decodes:
                 need += self.watermark
@@ -133,6 +152,7 @@ class Vllm:
             for block in hits:
                 self.blocks.hold(block)
             call.blocks, call.computed = hits, hit
+            self.states[call] = [self.blocks.take() for _ in range(self.state)]
             if call.decided < 0:
                 call.decided, call.cached = now, hit
             self._schedule(step, call, count)
@@ -163,11 +183,16 @@ class Vllm:
             if end <= min(call.computed, len(tokens) - 1):
                 self.blocks.register(block, tuple(tokens[:end]))
 
+    def _release(self, call):
+        """Its state, then its blocks."""
+        self.blocks.release(self.states.pop(call, ()))
+        self.blocks.release(call.blocks)
+        call.blocks = []
+
     def _preempt(self, call):
         """Everything is taken from a call; it starts over at the head of the queue."""
         self._register(call)
-        self.blocks.release(call.blocks)
-        call.blocks = []
+        self._release(call)
         call.lose()
         if not call.is_over:
             self.waiting.appendleft(call)
@@ -189,8 +214,7 @@ class Vllm:
                 ended.append(call)
         for call in ended:
             call.ended = now
-            self.blocks.release(call.blocks)
-            call.blocks = []
+            self._release(call)
             if call in self.running:
                 self.running.remove(call)
         return ended

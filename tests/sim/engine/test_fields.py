@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from sim.cost import _models
 from sim.engine.spec import EngineSpec, resolve
 from sim.log.record import TABLES
 from sim.replication import replicate
@@ -33,6 +34,7 @@ SHARED = {
     "tp": (1, 2, FROM_DEVICE | {"model": "llama-3-8b"}),
     "memory_share": (0.22, 0.23, FROM_DEVICE),
     "other_gib": (1.4, 2.0, FROM_DEVICE | {"memory_share": 0.22}),
+    "kv_bits": (16, 8, FROM_DEVICE | {"memory_share": 0.22}),
     "cost": (CONSTANT, CONSTANT | {"step_ms": 11.0}, {}),
 }
 VLLM = {
@@ -40,6 +42,8 @@ VLLM = {
     "long_prefill_token_threshold": (0, 64, {}),
     "reserve_full_prompt": (True, False, {"kv_tokens": 1500, "max_num_batched_tokens": 128}),
     "watermark_share": (0.0, 0.2, {"kv_tokens": 1500}),
+    "state_tokens_per_seq": (0, 200, {"kv_tokens": 1500}),
+    "align_chunks": (False, True, {"max_num_batched_tokens": 280}),
 }
 SGLANG = {
     "max_prefill_tokens": (500, 2000, {}),
@@ -88,13 +92,39 @@ def test_fields_of_the_other_product_are_refused(preset, name):
     assert getattr(resolve(EngineSpec(preset)), name) is None
 
 
-@pytest.mark.parametrize("name", ["memory_share", "other_gib"])
+@pytest.mark.parametrize("name", ["memory_share", "other_gib", "kv_bits"])
 def test_a_capacity_has_one_source(name):
     """Memory beside ``kv_tokens`` would change nothing; without it the default is filled in."""
     with pytest.raises(ValueError, match=f"^{name} has no effect beside kv_tokens"):
-        EngineSpec("vllm", kv_tokens=1000, **{name: 0.5})
+        EngineSpec("vllm", kv_tokens=1000, **{name: 1})
     assert getattr(resolve(EngineSpec("vllm", kv_tokens=1000)), name) is None
-    assert getattr(resolve(EngineSpec("vllm")), name) > 0
+
+
+def test_memory_has_defaults_where_no_capacity_is_given():
+    """The share of the device as of vLLM, and what is used besides as it was measured."""
+    spec = resolve(EngineSpec("vllm"))
+    assert (spec.memory_share, spec.other_gib, spec.kv_bits) == (0.9, 1.4, None)
+
+
+def test_a_hybrid_model_brings_its_state():
+    """Its blocks, state and alignment are those of its shape; each may be overridden, on vLLM alone."""
+    shape = _models.find("nemotron-3-super-120b-a12b")
+    spec = resolve(EngineSpec("vllm", device="h100-80gb", tp=4), shape)
+    assert (spec.block_tokens, spec.state_tokens_per_seq, spec.align_chunks) == (2080, shape.state_tokens(4), True)
+    small = resolve(EngineSpec("vllm", block_tokens=16, align_chunks=False), shape)
+    assert (small.block_tokens, small.align_chunks) == (16, False)
+    plain = resolve(EngineSpec("vllm"), _models.find("qwen3-8b"))
+    assert (plain.block_tokens, plain.state_tokens_per_seq, plain.align_chunks) == (16, 0, False)
+    assert resolve(EngineSpec("sglang"), shape).state_tokens_per_seq is None
+
+
+@pytest.mark.parametrize("name", ["max_num_batched_tokens", "long_prefill_token_threshold"])
+def test_aligned_chunks_have_room_for_a_block(name):
+    """A budget below a block would never finish a prompt; the A100's default is one of these."""
+    with pytest.raises(ValueError, match=f"^{name} must be 64 or more"):
+        resolve(EngineSpec("vllm", block_tokens=64, align_chunks=True, max_num_seqs=8, **{name: 63}))
+    with pytest.raises(ValueError, match="^max_num_batched_tokens must be 2080 or more"):
+        resolve(EngineSpec("vllm"), _models.find("nemotron-3-super-120b-a12b"))
 
 
 def test_deferral_belongs_to_sglang():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sim.engine.request import REJECTED
 from tests.sim.engine.worlds import Bench, request
 
 
@@ -163,3 +164,31 @@ def test_what_decodes_take_shortens_the_hit_of_a_blocked_head(bench):
     bench(10).send(0, cached).send(10, long).send(25, head).run()
     assert (head.scheduled, head.cached_tokens) == (610, 16)
     assert (head.queried_tokens, head.hit_tokens) == (59 * 144, 15 * 64 + 16 * 48 + 16 * 32 + 12 * 16)
+
+
+def test_chunks_end_where_blocks_do(bench):
+    """Aligned, a budget of 40 gives chunks of two blocks, then up to the last boundary, then what lies behind it."""
+    aligned = Bench("vllm", max_num_batched_tokens=40, max_num_seqs=8, align_chunks=True)
+    aligned.send(0, request(0, 100, 1)).run()
+    assert [chunks for _, chunks, _ in aligned.steps] == [{0: 32}, {0: 32}, {0: 32}, {0: 4}]
+    (one,) = bench(max_num_batched_tokens=40, max_num_seqs=8, align_chunks=True).send(0, request(0, 1000, 3)).run()
+    assert (one.first_token, one.ended) == (320, 340)  # 31 chunks of 32, and 8 tokens
+
+
+def test_a_chunk_without_room_for_a_block_waits_and_a_short_one_goes_by(bench):
+    """Each step gives 32 of 40 tokens to a long prompt; 8 are no block of the second, but all of the third."""
+    world = bench(max_num_batched_tokens=40, max_num_seqs=8, align_chunks=True)
+    one, two, three = world.send(0, request(0, 64, 1)).send(5, request(1, 64, 1), request(2, 5, 1)).run()
+    assert (one.first_token, two.scheduled, two.first_token, three.first_token) == (20, 20, 40, 30)
+
+
+def test_a_state_takes_room_while_its_request_runs(bench):
+    """Of 10 blocks a request holds 4 for 60 tokens and 3 for its state: another waits for its end."""
+    fields = {"state_tokens_per_seq": 40}
+    world = bench(10, **fields).send(0, request(0, 60, 4), request(1, 60, 4))
+    assert [each.scheduled for each in world.run()] == [0, 40]
+    assert world.scheduler.cache.usage()[0] == 0
+    beside = bench(10).send(0, request(0, 60, 4), request(1, 60, 4))
+    assert [each.scheduled for each in beside.run()] == [0, 0]
+    (large,) = bench(10, **fields).send(0, request(0, 110, 3)).run()
+    assert large.status == REJECTED

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sim.cost import _models
+from sim.cost._memory import shape_capacity
 from sim.errors import ScenarioError
 from sim.log.record import TABLES
 from sim.replication import replicate
-from sim.scenario import Cell, check, differences, load_scenario, resolved_document
-from sim.scenario._yaml import dump
+from sim.scenario import Cell, check, differences, dump, kv_tokens, load_scenario, resolved_document
+from sim.scenario._yaml import parse
 
 SCENARIO = """
 name: mixed
@@ -127,3 +129,49 @@ def test_a_fleet_has_engines(mixed: Path) -> None:
     """Counts of 0 everywhere are refused."""
     with pytest.raises(ScenarioError, match="counts must sum to 1 or more"):
         load_scenario(mixed, ("fleet.engines.old.count=0", "fleet.engines.new.count=0"))
+
+
+def room(engine: str) -> int:
+    """KV tokens of an engine."""
+    resolved = {
+        "fleet": {"engines": 1, "engine": parse(engine, "").data},
+        "workload": {"kind": "rollout", "groups": 1, "samples_per_group": 1, "prompt": {"group_tokens": 10}}
+        | {"output_tokens": 1, "max_tokens": 1},
+        "router": {"policy": {"kind": "round_robin"}},
+        "seed": 1,
+    }
+    cell = Cell.from_resolved(resolved, Path())
+    return kv_tokens(cell.fleet[0], cell.base)
+
+
+def test_capacity_by_shape_where_no_profile_knows_the_model() -> None:
+    """Constant steps of a model that nobody measured: weights and KV bytes of its description."""
+    constant = "device: h100-80gb, tp: 4, cost: {kind: constant, step_ms: 5}"
+    model = _models.find("llama-3.1-70b")
+    assert model is not None
+    by_shape = shape_capacity(model, "h100-80gb", 4, memory_share=0.9, other_gib=1.4)
+    assert room(f"{{preset: vllm, model: llama-3.1-70b, {constant}}}") == by_shape == pytest.approx(485e3, rel=0.03)
+    with pytest.raises(ScenarioError, match="give kv_tokens"):
+        room(f"{{preset: vllm, model: nobody, {constant}}}")
+
+
+@pytest.mark.parametrize(
+    "engine", ["model: llama-3-8b", "model: deepseek-v3, device: h100-80gb, tp: 16, cost: {kind: roofline}"]
+)
+def test_fp8_kv_has_twice_the_room(engine: str) -> None:
+    """Of a measured profile, and of a shape with latent attention."""
+    whole = room(f"{{preset: vllm, {engine}}}")
+    assert room(f"{{preset: vllm, {engine}, kv_bits: 8}}") == pytest.approx(2 * whole, abs=1)
+    assert room(f"{{preset: vllm, {engine}, kv_bits: 16}}") == whole
+
+
+def test_a_hybrid_model_is_told_of(mixed: Path) -> None:
+    """On vLLM it has its blocks and state, on SGLang a warning that it has none."""
+    hybrid = "model: nemotron-3-super-120b-a12b, device: h100-80gb, tp: 8, cost: {kind: roofline}"
+    types = [f"fleet.engines.{name}.engine={{{hybrid}, kv_tokens: null}}" for name in ("old", "new")]
+    scenario = load_scenario(mixed, types)
+    cell = scenario.arms["base"]
+    assert [kind.engine.block_tokens for kind in cell.fleet] == [1, 2080]
+    assert any("keeps a state for each sequence; an engine of type new" in each for each in check(scenario).warnings)
+    requests = replicate(cell, 0).numpy("requests")
+    assert not requests["status"].any()
