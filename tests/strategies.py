@@ -74,14 +74,17 @@ def engine_specs(draw, *, preset=None, pool=None):
 
 @st.composite
 def vllm_fields(draw):
-    """Fields that only vLLM has, and its block."""
+    """Fields that only vLLM has, and its block; chunks that are aligned must be able to reach the end of a block."""
     one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    block, threshold = one(16, 4, 64), one(0, 0, 32)
     return {
-        "block_tokens": one(16, 4, 64),
+        "block_tokens": block,
         "max_num_batched_tokens": one(2048, 512, 128, 64),
-        "long_prefill_token_threshold": one(0, 0, 32),
+        "long_prefill_token_threshold": threshold,
         "reserve_full_prompt": one(True, False),
         "watermark_share": one(0.0, 0.0, 0.02),
+        "state_tokens_per_seq": one(0, 0, 70),
+        "align_chunks": one(False, False, True) and (not threshold or threshold >= block),
     }
 
 
@@ -157,7 +160,8 @@ def crowded_worlds(draw, *, preset=None):
     engine["max_num_seqs"] = one(3, 8, 16)
     if preset == "vllm":
         engine["block_tokens"] = one(4, 16, 16)
-        engine["long_prefill_token_threshold"] = one(0, 8, 24)
+        engine["long_prefill_token_threshold"] = threshold = one(0, 8, 24)
+        engine["align_chunks"] &= not 0 < threshold < engine["block_tokens"]
         engine["max_num_batched_tokens"] = one(40, 64, 512)
     else:
         engine["block_tokens"] = one(1, 4)

@@ -55,7 +55,7 @@ class Recount:
         loose = 0
         for request in self.holders():
             node, copies = request.leaf, request.copies or {}
-            loose += -(-self.slots(request) // block) - node.end // block
+            loose += -(-self.slots(request) // block) - node.end // block + getattr(self.scheduler, "state_blocks", 0)
             while node is not None:
                 if node not in copies:
                     refs[id(node)] += 1
