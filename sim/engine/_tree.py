@@ -110,7 +110,16 @@ class Tree:
                 self._link(upper, node)
             if node.end // self.block == node.start // self.block:
                 self.unlink(node)
+        self._drop_if_bare(node)
         return upper
+
+    def _drop_if_bare(self, node: Node) -> None:
+        """Forget a part that a split left without block, holder and child: below what is given up it would be found."""
+        parent, block = node.parent, self.block
+        if parent is None or node.refs or node.children or node.copies or node.end // block > node.start // block:
+            return
+        del parent.children[node.source]
+        node.parent = None
 
     def remove(self, node: Node) -> None:
         """Take a childless node out of the tree, and ancestors that own no block and lead nowhere any more."""

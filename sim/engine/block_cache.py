@@ -175,6 +175,7 @@ class BlockCache(Tree):
                 del copy.holder.copies[node]
                 node.refs += 1
         node.copies = None
+        self._drop_if_bare(node)
 
     # -- registering and giving back --------------------------------------------------------------------------------
 

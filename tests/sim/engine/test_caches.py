@@ -230,7 +230,6 @@ TestRadix = RadixCacheMachine.TestCase
 TestRadix.settings = quick
 
 
-@pytest.mark.xfail(strict=True, reason="what a split leaves without blocks is not forgotten with the blocks above it")
 def test_nothing_is_found_beyond_what_was_forgotten():
     """A prompt loses what went on inside its last block; two blocks of it are hit, and then the second is lost too."""
     cache = BlockCache(6, 16)
