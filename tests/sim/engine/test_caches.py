@@ -1,6 +1,5 @@
 """Both prefix caches against the reference's: same hits, same counts, same evictions under random sequences of use."""
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
