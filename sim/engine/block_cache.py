@@ -15,7 +15,8 @@ copy of its own: there is no merging. Copies of a node stand in a list, oldest f
 content is forgotten when its last copy is popped.
 
 Source: vllm-project/vllm ``vllm/v1/core/block_pool.py`` and ``kv_cache_manager.py``.
-Left out: block hashes as numbers; cache salts.
+Left out: block hashes as numbers; cache salts; outputs are findable once their request has ended, not as blocks fill
+(only a prompt that holds the answer of a request still running could tell).
 """
 
 from policies._content import Content

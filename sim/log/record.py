@@ -24,7 +24,7 @@ REQUESTS = (
     "engine",  # index, -1 when it reached none
     "submitted",  # ticks: the client sends it
     "arrived",  # ticks: it reaches the engine
-    "scheduled",  # ticks: start of the step that first admits it
+    "scheduled",  # ticks: when it is first admitted to a batch; with overlap, one step before that batch starts
     "first_token",  # ticks
     "ended",  # ticks: last token, or the moment it failed, was refused or aborted
     "prompt_tokens",
