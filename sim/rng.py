@@ -1,8 +1,9 @@
 """Random streams named by purpose.
 
 One generator per purpose and replication, seeded by a hash of (seed, replication, purpose): changing a policy, or the
-order in which things happen, shifts no other draw. Whole columns are drawn at once, element i belonging to id i, so the
-same session sees the same lengths and delays in every arm. Nothing here reads the clock or the hash seed of the process.
+order in which things happen, shifts no other draw. Whole columns are drawn at once, element i belonging to id i, so
+the same session sees the same lengths and delays in every arm. Nothing here reads the clock or the hash seed of the
+process.
 """
 
 import hashlib
