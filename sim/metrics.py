@@ -105,8 +105,8 @@ _LATENCY = (
             "s",
             "lower",
             "groups",
-            f"{q} % quantile, over groups all of whose sessions finished, of the time from a group's arrival to the end "
-            "of its last session.",
+            f"{q} % quantile, over groups all of whose sessions finished, of the time from a group's arrival to "
+            "the end of its last session.",
             pl.col("completion_s").filter(is_complete).quantile(q / 100, interpolation="linear"),
             is_latency=True,
         )
