@@ -45,12 +45,12 @@ CENTRE: Final = {
     "delay": 0.85,
     "kv_tokens": 400_000,
 }
-DEFAULT: Final = CENTRE | {"sessions": 20, "output": 100, "delay": 0.3, "kv_tokens": 1_000_000}
+DEFAULT: Final = CENTRE | {"sessions": 24, "output": 120, "delay": 0.3, "kv_tokens": 1_000_000}
 """What the scenario ships: the smallest change found that costs round robin more than a factor of 6."""
 SLICES: Final = {
-    "sessions": (16, 24, 32, 64),
-    "kv_tokens": (200_000, 400_000, 700_000),
-    "output": (220, 500),
+    "sessions": (16, 20, 32, 64),
+    "kv_tokens": (200_000, 400_000, 800_000),
+    "output": (100, 220, 500),
     "delay": (0.85, 2.6),
     "turns": (30, 150),
     "growth": (500, 2_500),
