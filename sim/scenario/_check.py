@@ -59,7 +59,7 @@ def check(scenario: Scenario) -> Checked:
             if world not in totals:
                 totals[world] = _generate(cell)
             facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
-            found = [*_rooms(cell, facts[name]), *_keys(cell)]
+            found = [*_rooms(cell, facts[name]), *_keys(cell), *_idle_fields(cell)]
             for kind in cell.fleet:
                 found += [*_profiles(kind, cell), *_states(kind, cell)]
         except PlacedError as error:
@@ -67,7 +67,7 @@ def check(scenario: Scenario) -> Checked:
         for each in found:
             warnings.setdefault(each, []).append(name)
     said = [f"{'arm' if len(arms) == 1 else 'arms'} {', '.join(arms)}: {each}" for each, arms in warnings.items()]
-    return Checked(facts, [*said, *_unread(scenario), *_tails(scenario, facts)])
+    return Checked(facts, [*said, *_unread(scenario), *_deadline(scenario), *_tails(scenario, facts)])
 
 
 def _world(cell: Cell) -> str:
@@ -162,6 +162,13 @@ def _keys(cell: Cell) -> Iterator[str]:
         yield f"client.keys has no effect: {kind} reads no routing key"
 
 
+def _idle_fields(cell: Cell) -> Iterator[str]:
+    """What a workload says of its own fields that change nothing, if it says anything."""
+    say = getattr(cell.workload, "idle_fields", None)
+    for field in say() if say is not None else ():
+        yield f"workload.{field}"
+
+
 def _unread(scenario: Scenario) -> Iterator[str]:
     """A scope or a header that somebody wrote down should matter to some arm."""
     if any(cell.router.policy.key_headers for cell in scenario.arms.values()):
@@ -169,6 +176,11 @@ def _unread(scenario: Scenario) -> Iterator[str]:
     for key in ("key_scope", "header"):
         if any(key in (each.data.get("client") or {}) for each in scenario.documents.values()):
             yield f"client.{key} has no effect: the policy of no arm reads a routing key"
+
+
+def _deadline(scenario: Scenario) -> Iterator[str]:
+    if "goodput_per_s" not in scenario.metrics and any(cell.client.deadline_s for cell in scenario.arms.values()):
+        yield "client.deadline_s has no effect: goodput_per_s is not among the metrics"
 
 
 def _tails(scenario: Scenario, facts: dict[str, Facts]) -> Iterator[str]:

@@ -107,6 +107,13 @@ class Rollout:
             if not isinstance(self.output_tokens, Lognormal):
                 raise ScenarioError("variance_share_between_groups needs output_tokens of kind lognormal")
 
+    def idle_fields(self) -> list[str]:
+        """Fields that change nothing beside the others, and why."""
+        if self.turns != 1:
+            return []
+        set_fields = {"observation_tokens": self.observation_tokens, "tool_delay_s": self.tool_delay_s}
+        return [f"{name} has no effect: a sample has one turn" for name, value in set_fields.items() if value != 0]
+
     def files(self, base: Path) -> list[Path]:
         """None: everything is drawn."""
         return []

@@ -211,6 +211,9 @@ TWINS = "arms.group={client: {key_scope: session}, null_control: true}"
         (("client.key_scope=request",), "key_scope request gives every request a key of its own: no affinity"),
         (("client.header=x-other", TWINS), "unkeyed requests: the client sends x-other"),
         (("router.policy.kind=random", TWINS), "client.key_scope has no effect"),
+        (("client.deadline_s=5",), "client.deadline_s has no effect: goodput_per_s is not among the metrics"),
+        (("workload.tool_delay_s=2",), "workload.tool_delay_s has no effect: a sample has one turn"),
+        (("workload.observation_tokens=2",), "workload.observation_tokens has no effect: a sample has one turn"),
         (("router.policy.kind=random", TWINS, "client.keys={0: k}"), "client.keys has no effect"),
         (("router.policy.kind=random", "client.header=x-own", TWINS), "client.header has no effect"),
         (
