@@ -28,6 +28,22 @@ def check() -> None:
 
 
 @contextmanager
+def deferred() -> Iterator[None]:
+    """Ctrl-C waits for the end of the block: libraries that are being loaded do not all survive an exception."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if asked:
+        signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
 def held() -> Iterator[None]:
     """Ctrl-C waits for the end of the block, and processes that are started in it never see it."""
     if threading.current_thread() is not threading.main_thread():
@@ -36,16 +52,12 @@ def held() -> Iterator[None]:
     from multiprocessing import resource_tracker
 
     resource_tracker.ensure_running()  # it unblocks the signal when it starts, so it must have
-    asked: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
-    _mask(signal.SIG_BLOCK)
-    try:
-        yield
-    finally:
-        _mask(signal.SIG_UNBLOCK)
-        signal.signal(signal.SIGINT, handler)
-    if asked:
-        signal.raise_signal(signal.SIGINT)
+    with deferred():
+        _mask(signal.SIG_BLOCK)
+        try:
+            yield
+        finally:
+            _mask(signal.SIG_UNBLOCK)
 
 
 def _mask(how: int) -> None:

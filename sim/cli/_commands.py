@@ -94,7 +94,10 @@ def run(
 
     SCENARIO is a file, or the name of a shipped scenario.
     """
-    from sim.cli._run import run_scenario
+    from sim import interrupts
+
+    with interrupts.deferred():
+        from sim.cli._run import run_scenario
 
     run_scenario(scenario, overrides, pairs=pairs, seed=seed, arms=arms, jobs=jobs, out=out, as_json=as_json)
 

@@ -11,6 +11,8 @@ Source of the defaults: vLLM V1 (``vllm/engine/arg_utils.py``, ``vllm/v1/core``)
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from sim.cost._devices import DEVICES
+
 if TYPE_CHECKING:
     from sim.cost._models import Shape
 
@@ -49,6 +51,8 @@ OWNER: Final = {name: preset for preset, names in PRESETS.items() for name in na
 """The preset of each field that only one of the products has."""
 
 _DEFERRAL: Final = {"in_batch_check_tokens": 32, "in_batch_defer_tokens": 32}
+_LARGE_GIB: Final = 70
+"""Memory from which vLLM takes a GPU for a large one, but for the A100."""
 _CACHE_AWARE: Final = ("lpm", "dfs-weight")
 _MEMORY: Final = {"memory_share": 0.9, "other_gib": 1.4}
 
@@ -201,7 +205,8 @@ def _check_alignment(spec: EngineSpec) -> None:
 
 def _vllm(spec: EngineSpec, shape: "Shape | None") -> dict[str, Any]:
     """Sizes by device; a given budget lowers the default number of sequences, never a given one."""
-    is_small = spec.device.startswith("a100")
+    known = DEVICES.get(spec.device)
+    is_small = spec.device.startswith("a100") or (known is not None and known.memory_gib < _LARGE_GIB)
     tokens = spec.max_num_batched_tokens or (2048 if is_small else 8192)
     defaults = {"max_num_batched_tokens": tokens, "max_num_seqs": min(256 if is_small else 1024, tokens)}
     if shape is None or not shape.state_mib_per_sequence:

@@ -139,8 +139,9 @@ def test_both_ways_to_name_it(path: Path, tmp_path: Path) -> None:
 def test_ctrl_c_leaves_nothing_half_written(path: Path, tmp_path: Path, jobs: str) -> None:
     """Interrupted like a terminal does it, the whole process group: no draft, no traceback of a worker."""
     program = (
-        "import sys; from sim import load_scenario, run\n"
+        "import signal, sys; from sim import load_scenario, run\n"
         "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it\n"
         "    say = lambda done, total: print(done, flush=True)\n"
         "    try:\n"
         "        run(load_scenario(sys.argv[1]), jobs=int(sys.argv[2]), pairs=20000, out=sys.argv[3], progress=say)\n"
