@@ -15,9 +15,9 @@ from simpy.events import Event
 
 from policies._content import count
 from policies._protocol import RequestView
-from sim.engine.request import FINISHED, Request
+from sim.engine.request import Request
 from sim.instants import SUBMIT, Clock, Instant
-from sim.log.record import Log
+from sim.log.record import FINISHED, Log
 from sim.router import Router
 from sim.workload._model import Session, Workload
 

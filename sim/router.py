@@ -14,10 +14,10 @@ from typing import TypeVar
 from simpy.events import Event
 
 from policies._protocol import EngineView, FleetView, Policy
-from sim.engine.request import FAILED, Request
+from sim.engine.request import Request
 from sim.engine.shell import Engine
 from sim.instants import ANSWER, DELIVER, Clock, Instant, answer
-from sim.log.record import Log
+from sim.log.record import FAILED, Log
 
 T = TypeVar("T")
 

@@ -16,7 +16,8 @@ from typing import Protocol
 
 from policies._content import Content, extend
 from sim.engine._decodes import Decodes
-from sim.engine.request import FINISHED, REJECTED, Request
+from sim.engine.request import Request
+from sim.log.record import FINISHED, REJECTED
 
 
 class StepCost(Protocol):

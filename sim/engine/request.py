@@ -8,8 +8,7 @@ from typing import Any
 
 from policies._content import PRIVATE, Content, extend
 from policies._protocol import RequestView
-
-FINISHED, FAILED, REJECTED, ABORTED, UNFINISHED = range(5)
+from sim.log.record import UNFINISHED
 
 
 class Request:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.engine.request import REJECTED
+from sim.log.record import REJECTED
 from tests.sim.engine.worlds import Bench, request
 
 
