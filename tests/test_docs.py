@@ -1,6 +1,7 @@
 """The words of the project hold: commands exist, examples run, everything is in the reference."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_the_scenario_of_the_readme_is_right(tmp_path: Path) -> None:
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     """As written, on the scenario as written, with few pairs."""
     (tmp_path / "my_question.yaml").write_text(scenario_block())
+    shutil.copy(ROOT / "tests/conformance/vectors/sgl_manual_ttl.json", tmp_path / "recorded.json")
     for block in blocks("README.md", "sh"):
         for line in block.splitlines():
             words = line.split("#")[0].split()
