@@ -34,14 +34,14 @@ def _check(load, customers):
     level = 0.01 / (len(ORDER) * len(QUICK + SLOW))
     for less, more in ORDER:
         difference = (seen[more].wait - seen[less].wait)[customers // 10 :]
-        found = student(*controlled(difference, []), level)
+        found = student(*controlled(difference, [], batches=20), level)
         assert found.mean > found.half, (less, more, found)
 
 
 @pytest.mark.parametrize("load", QUICK)
 def test_order_of_policies(load):
     """L12: each waits longer than the one before, beyond chance."""
-    _check(load, 10_000)
+    _check(load, 6_000)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from tests.laws.theory_worlds import EXPONENTIAL, FINE, Queue, run
 
-CUSTOMERS = 4000
+CUSTOMERS = 2000
 STEP = round(1e9 / FINE)
 
 

@@ -132,3 +132,21 @@ class Customers:
             (requests["scheduled"] - arrived) * 1e-9,
             (requests["ended"] - arrived) * 1e-9,
         )
+
+    def present(self):
+        """How many each finds in the system."""
+        ended = np.sort(self.arrived + self.sojourn)
+        return np.arange(len(ended)) - np.searchsorted(ended, self.arrived, side="right")
+
+    def work(self):
+        """Service that each finds unfinished, where a service once begun goes on to its end."""
+        begun = self.arrived + self.wait
+        done = _elapsed(begun, self.arrived) - _elapsed(begun + self.service, self.arrived)
+        return np.cumsum(self.service) - self.service - done
+
+
+def _elapsed(since, now):
+    """For each ``now``, the sum of the time since all earlier instants ``since``."""
+    since = np.sort(since)
+    count = np.searchsorted(since, now)
+    return now * count - np.concatenate([[0.0], np.cumsum(since)])[count]
