@@ -76,6 +76,7 @@ class Client:
         """Groups that arrived so far."""
         self.left = [len(sessions) for sessions in members]
         self.arriving, self.starting, self.submitting = (self._arrive,), (self._start_next,), (self._submit_next,)
+        self.answering = self._answered
         self.finished = [0] * workload.groups
 
     def start(self) -> None:
@@ -134,18 +135,15 @@ class Client:
         request = Request(view, output_tokens, output_source, live.index, live.group, turn, turn + 1 == len(turns))
         env = self.env
         request.submitted = env._now
-        request.done = done = Event(env)
+        request.reply = self.answering
         self.open_requests[number] = request, live
         self.router.route(request)
-        done.callbacks.append(self._answered)
 
     def _submit_next(self, event: Event) -> None:
         self._submit(event._value)
 
-    def _answered(self, event: Event) -> None:
+    def _answered(self, request: Request) -> None:
         """Write the request down; send the next turn after its delay, or end the session."""
-        request: Request = event._value
-        request.done = None  # the event holds the request: without this the two would keep each other alive
         _, live = self.open_requests.pop(request.view.id)
         self._write(request)
         is_finished = request.status == FINISHED

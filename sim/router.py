@@ -16,7 +16,7 @@ from simpy.events import Event
 from policies._protocol import EngineView, FleetView, Policy
 from sim.engine.request import Request
 from sim.engine.shell import Engine
-from sim.instants import ANSWER, DELIVER, Clock, Instant, answer
+from sim.instants import ANSWER, DELIVER, Clock, Instant
 from sim.log.record import FAILED, Log
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Router:
         self.log = log
         self.overhead = overhead
         self.in_flight = 0
-        self.delivering = (self._deliver,)
+        self.delivering, self.refusing = (self._deliver,), (self._refused,)
         policy.start(self.fleet)
         self.tells_dispatched = type(policy).dispatched is not Policy.dispatched
         self.tells_completed = type(policy).completed is not Policy.completed
@@ -60,7 +60,7 @@ class Router:
         return self.chance.choices(candidates, weights)[0]
 
     def route(self, request: Request) -> None:
-        """Choose an engine for a request and send it there."""
+        """Choose an engine for a request and send it there; ``request.reply`` is called when it has ended."""
         now = self.env._now
         log, view = self.log, request.view
         chosen, branch, matched = self.policy.choose(view, self.fleet, now * log.tick_s, self.pick)
@@ -72,7 +72,7 @@ class Router:
             table.append((view.id, request.attempt, now, -1, code, 0, total, matched))
             request.status = FAILED
             request.ended = now
-            answer(self.env, request.done, ANSWER + view.id, request)
+            Instant(self.env, now, ANSWER + view.id, self.refusing, request)
             return
         request.engine = index = chosen.index
         in_flight = chosen.in_flight
@@ -81,7 +81,8 @@ class Router:
         self.in_flight = total + 1
         if self.tells_dispatched:
             self.policy.dispatched(view, chosen)
-        request.done.callbacks.append(self._answered)
+        request.done = done = Event(self.env)
+        done.callbacks.append(self._answered)
         if self.overhead:
             Instant(self.env, now + self.overhead, DELIVER + view.id, self.delivering, request)
         else:
@@ -93,8 +94,14 @@ class Router:
 
     def _answered(self, event: Event) -> None:
         request: Request = event._value
+        request.done = None  # the event holds the request: without this the two would keep each other alive
         engine = self.views[request.engine]
         engine.in_flight -= 1
         self.in_flight -= 1
         if self.tells_completed:
             self.policy.completed(request.view, engine)
+        request.reply(request)
+
+    def _refused(self, event: Event) -> None:
+        request: Request = event._value
+        request.reply(request)

@@ -18,8 +18,8 @@ class Request:
         "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "copies", "done", "ended",
         "engine", "ends_at", "epoch", "first_token", "group", "high", "hit_tokens", "is_last", "joined_at", "leaf",
         "max_tokens", "output_source", "output_tokens", "phase", "place", "preemptions", "prefill_tokens",
-        "prompt_tokens", "queried_tokens", "recomputed_tokens", "scheduled", "session", "stamp", "status", "submitted",
-        "target", "turn", "view",
+        "prompt_tokens", "queried_tokens", "recomputed_tokens", "reply", "scheduled", "session", "stamp", "status",
+        "submitted", "target", "turn", "view",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,9 @@ class Request:
         """Tokens that its look-ups in the prefix cache asked for and found, counted as the product reports them."""
         self.status = UNFINISHED
         self.done: Any = None
+        """The event by which the engine answers the router; one for each attempt."""
+        self.reply: Any = None
+        """Called with the request once it has ended for the client, after all attempts."""
         self.content: Content = view.content
         """What the next prefill computes: the prompt, and after a preemption the output so far."""
         self.target = view.prompt_tokens
