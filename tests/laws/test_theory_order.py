@@ -48,4 +48,4 @@ def test_order_of_policies(load):
 @pytest.mark.parametrize("load", SLOW)
 def test_order_of_policies_at_other_loads(load):
     """L12: the same where differences are small, or take long to show."""
-    _check(load, 200_000)
+    _check(load, 100_000)
