@@ -15,9 +15,11 @@ from simpy.events import Event
 
 STEP_END: Final = 0
 ANSWER: Final = 1 << 48
-SUBMIT: Final = 2 << 48
-DELIVER: Final = 3 << 48
-FORM: Final = 5 << 48
+FAILURE: Final = 2 << 48
+SUBMIT: Final = 3 << 48
+DELIVER: Final = 4 << 48
+TELEMETRY: Final = 5 << 48
+FORM: Final = 6 << 48
 
 
 class Clock(simpy.Environment):
