@@ -86,6 +86,8 @@ def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:
     """Routing key of each session: random ids, or the explicit keys that the data or the scenario sets."""
     explicit = explicit_keys(cell, workload.keys)
     sessions = streams.names("session-ids", workload.sessions)
+    if workload.key_owner is not None:
+        sessions = [sessions[owner] for owner in workload.key_owner.tolist()]
     groups = streams.names("group-ids", workload.groups)
     return session_keys(cell.client.scope, sessions, groups, workload.group_of.tolist(), explicit)
 

@@ -7,12 +7,18 @@ Ids follow the order of the data, not of submission. A session is built when som
 once for each purpose, so a million sessions fit in memory and asking twice gives the same answer. Everything handed out
 is plain Python (numpy scalars are slow to compute with, one at a time).
 
-Left out: turns of one session that overlap, and sessions that fork.
+A session may start others (sub-agents, branches of a search): a child begins when a turn of its parent has ended, its
+context is the parent's up to there or less and then its own, and a later turn of the parent may wait for it.
+
+    parent: turn 0, answer ---+--- turn 1, answer, delay ---------------- turn 2 ...
+                              +--- delay, child: turn 0 ... turn 5 ---+   (waits for the child, which joins turn 2)
+
+Left out: turns of one session that overlap.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -45,6 +51,23 @@ class Session(NamedTuple):
     id: int
     group: int
     turns: Sequence[Turn]
+
+
+ALONE: Final = -1
+"""In place of the turn that a child joins: nobody waits for it."""
+
+
+class Child(NamedTuple):
+    """A session that starts out of another one, its parent, and belongs to the parent's group."""
+
+    session: int
+    """Id of the child, above its parent's."""
+    after_turn: int
+    """The child starts when this turn of its parent has finished; where that turn does not, it never starts."""
+    delay_s: float
+    """Wait between the end of that turn and the submission of the child's first."""
+    joins_turn: int = ALONE
+    """A later turn of the parent, submitted no earlier than the child has ended, however it ended; or ALONE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +104,10 @@ class Workload:
         self.groups = len(arrival_s)
         self.keys = [""] * self.sessions
         """Routing key of each session as the data gives it, or empty."""
+        self.children: Mapping[int, Sequence[Child]] = {}
+        """Sessions that start out of others, by parent; they have ids like all, and do not start with their group."""
+        self.key_owner: Ints | None = None
+        """By session, the one whose random id is its routing key; None: each has its own."""
         self.encoding: Encoding = travel.encoding
         self.chars_per_token = travel.chars
 
