@@ -1,10 +1,10 @@
 """Sticky keys as a layer over another policy, as smg 1.13.0 has it."""
 
-import importlib
 import re
 from dataclasses import dataclass
 from typing import Literal
 
+from policies._below import make
 from policies._keys import KeysInFlight
 from policies._manual import assign
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
@@ -45,7 +45,7 @@ class StickyOverride(Policy):
 
     def __post_init__(self) -> None:
         self.refuse_negative("max_in_flight")
-        self._below = _policy(self.over)
+        self._below = make(self.over, _REFUSED)
         self._pins: dict[str, EngineView] = {}
         self._keys = KeysInFlight()
 
@@ -110,18 +110,3 @@ class StickyOverride(Policy):
 def _key(request: RequestView) -> str:
     """The request id or the routing key, without the marks of a turn and of an attempt."""
     return _SUFFIX.sub("", request.rid or routing_key(request))
-
-
-def _policy(kind: str) -> Policy:
-    """A policy of the package with its defaults."""
-    name = f"policies.{kind}"
-    if kind.rpartition(".")[2].startswith("_") or kind.endswith(_REFUSED):
-        raise ValueError(f"over must be a policy other than {', '.join(_REFUSED)}, not {kind!r}")
-    try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError:
-        raise ValueError(f"over must be the kind of a policy, not {kind!r}") from None
-    for each in vars(module).values():
-        if isinstance(each, type) and issubclass(each, Policy) and each.__module__ == name:
-            return each()
-    raise ValueError(f"over must be the kind of a policy, not {kind!r}")

@@ -41,7 +41,7 @@ class CacheAware(Policy):
     """Ratio of the most to the least loaded engine above which it may be."""
     eviction_interval_secs: float = 120
     """Seconds between eviction passes; 0: never."""
-    max_tree_size: int = 1 << 26
+    max_tree_size: int = 1 << 25
     """Tokens of its own that each engine may keep in the tree."""
     can_tokenize: bool = True
     """Whether engines answer the router's requests to tokenize."""

@@ -4,21 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from policies._products import PRODUCTS
 from policies._protocol import Policy
 from sim import registry
 
-_BUILTIN: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
-    ("sglang-router", "random"): ("random", {}),
-    ("sglang-router", "round_robin"): ("round_robin", {}),
-    ("sglang-router", "power_of_two"): ("power_of_two", {"load": "reports_only"}),
-    ("smg", "random"): ("random", {}),
-    ("vllm-router", "random"): ("random", {}),
-    ("vllm-router", "round_robin"): ("round_robin", {}),
-    ("vllm-router", "power_of_two"): ("power_of_two", {"load": "reports"}),
-}
-"""Products whose rule is a generic policy's; all other policies are found in the product's folder by their own name."""
-
-_FOLDERS = {"sglang-router": "sglang", "smg": "smg", "vllm-router": "vllm"}
 _OVERRIDE = "routing_key_override"
 
 
@@ -29,15 +18,15 @@ class NotApplicableError(Exception):
 def kind_of(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Kind and parameters of the policy that models a recording."""
     router, policy = record["router"], record["policy"]
-    if router not in _FOLDERS:
-        raise NotApplicableError(f"no model of the router {router!r}; known: {', '.join(_FOLDERS)}")
-    kind, fixed = _BUILTIN.get((router, policy), (f"{_FOLDERS[router]}.{policy}", {}))
-    if kind not in registry.scan(registry.POLICY):
+    if router not in PRODUCTS:
+        raise NotApplicableError(f"no model of the router {router!r}; known: {', '.join(PRODUCTS)}")
+    offer = PRODUCTS[router].policies.get(policy)
+    if offer is None:
         raise NotApplicableError(f"no model of the policy {policy!r} of {router}")
-    params = {**fixed, **record.get("params", {})}
+    params = {**offer.fixed, **record.get("params", {})}
     if params.pop(_OVERRIDE, False):
-        return f"{_FOLDERS[router]}.sticky_override", {"over": kind, **params}
-    return kind, params
+        return "smg.sticky_override", {"over": offer.kind, **params}
+    return offer.kind, params
 
 
 def model_of(record: Mapping[str, Any]) -> Policy:

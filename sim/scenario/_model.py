@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, StringConstraints, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from sim import registry
 from sim.closed import Closed, Component, built
 from sim.errors import ScenarioError
+from sim.scenario import _products
 from sim.scenario._fleet import FleetModel
 from sim.scenario._yaml import Document, Place
 from sim.specs import ClientSpec
@@ -27,8 +28,16 @@ def _nothing_is_empty(value: Any) -> Any:
 class RouterModel(Closed):
     """The router: the rule it asks, and what a decision costs."""
 
+    model_config = ConfigDict(json_schema_extra=_products.widen)
     policy: Component(registry.POLICY).annotation = Field(description="The rule that chooses an engine.")  # type: ignore[valid-type]
     overhead_s: Annotated[float, Field(ge=0, le=1e9)] = Field(default=0.0, description="Time of one decision.")
+    product: str | None = Field(default=None, description="Router whose name for the policy is used; see policies.md.")
+    version: str | None = Field(default=None, description="Version of the product; absent: the last one known.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_product(cls, value: Any) -> Any:
+        return _products.resolve(value)
 
 
 class CellModel(Closed):

@@ -59,7 +59,11 @@ def _partial(value: Any) -> Any:
     own_file = "pattern" in value.get("properties", {}).get("kind", {})
     partial: dict[str, Any] = {}
     for key, each in value.items():
-        if key == "$ref":
+        if key == "if":  # what it asks for may stand in the base
+            partial["anyOf"] = [_partial(value["then"]), _partial(value["else"])]
+        elif key in ("then", "else"):
+            continue
+        elif key == "$ref":
             partial[key] = each.replace("#/$defs/", f"#/$defs/{_PARTIAL}")
         elif key != "required" or own_file:
             partial["anyOf" if key == "oneOf" else key] = _partial(each)
