@@ -99,13 +99,16 @@ class Workload:
         self.group_of = group_of
         self.arrival_s = arrival_s
         self.order = order
-        """Every group once, by arrival; those of one instant in the order in which they start."""
+        """Every group once, by arrival; those of one instant in the order in which they start. Groups that follow
+        others (``follows``) stand last."""
         self.sessions = len(group_of)
         self.groups = len(arrival_s)
         self.keys = [""] * self.sessions
         """Routing key of each session as the data gives it, or empty."""
         self.children: Mapping[int, Sequence[Child]] = {}
         """Sessions that start out of others, by parent; they have ids like all, and do not start with their group."""
+        self.follows: Mapping[int, int] = {}
+        """By group, the one that arrives after it has ended, its ``arrival_s`` later; those stand last in ``order``."""
         self.key_owner: Ints | None = None
         """By session, the one whose random id is its routing key; None: each has its own."""
         self.encoding: Encoding = travel.encoding

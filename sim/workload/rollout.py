@@ -15,7 +15,9 @@ arXiv 2511.14617) say that r is not 0; 0.6 is assumed, 0.4 to 0.8 plausible.
 Independent requests are groups of one sample and one turn. Element i of a column belongs to group or session i, with
 one column for each turn: the first groups stay the same when groups or turns are added.
 
-Left out: over-sampling and abort, weight updates, compaction, siblings with correlated numbers of turns.
+Numbers of turns may resemble each other in the same way, and observations may depend on them: ``_turns.py``.
+
+Left out: over-sampling and abort, weight updates, compaction.
 """
 
 import math
@@ -27,7 +29,7 @@ import numpy as np
 
 from sim.errors import ScenarioError
 from sim.rng import Streams
-from sim.workload._arrivals import AtOnce, Poisson
+from sim.workload._arrivals import Arrivals, AtOnce
 from sim.workload._chains import Chains, Columns
 from sim.workload._check import MOST_REQUESTS, within
 from sim.workload._lengths import (
@@ -46,12 +48,13 @@ from sim.workload._lengths import (
     values,
     whole,
 )
+from sim.workload._located import files_within, located
 from sim.workload._model import Encoding, Travel, Workload
 from sim.workload._prompt import Prompt
 from sim.workload._ragged import Draw, before, by_turn
+from sim.workload._turns import check_growth, draw_turns, observations
 
 _USUAL_SHARE: Final = 0.6
-_MOST_TURNS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,15 @@ class Rollout:
     variance_share_between_groups: float | None = None
     """Share of the variance of log output length between groups, 0..1; needs lognormal output_tokens.
     None: 0.6 for lognormal outputs; other outputs are drawn independently."""
+    turns_variance_share_between_groups: float | None = None
+    """The same share for the log number of turns; needs lognormal turns. None: drawn independently."""
+    growth_exponent: float = 1.0
+    """Power of the turn that the sum of observations follows; below 1 a context grows fast first and slowly later."""
+    observation_turns_correlation: float = 0.0
+    """Correlation of the log of each observation with the log number of turns; needs both lognormal."""
     context_limit_tokens: int | None = None
     """A sample ends before the first later turn whose prompt plus max_tokens is more than this; None: no limit."""
-    arrivals: AtOnce | Poisson = field(default_factory=lambda: AtOnce("at_once"))
+    arrivals: Arrivals = field(default_factory=lambda: AtOnce("at_once"))
     """When groups arrive."""
     mode: Literal["live", "replay"] = "live"
     """Whether the generated tokens enter the next prompt, or a recorded answer of their length does."""
@@ -106,30 +115,53 @@ class Rollout:
             within("variance_share_between_groups", share, 0, 1)
             if not isinstance(self.output_tokens, Lognormal):
                 raise ScenarioError("variance_share_between_groups needs output_tokens of kind lognormal")
+        share = self.turns_variance_share_between_groups
+        if share is not None:
+            within("turns_variance_share_between_groups", share, 0, 1)
+            if not isinstance(self.turns, Lognormal):
+                raise ScenarioError("turns_variance_share_between_groups needs turns of kind lognormal")
+        check_growth(self.turns, self.observation_tokens, self.growth_exponent, self.observation_turns_correlation)
 
     def idle_fields(self) -> list[str]:
         """Fields that change nothing beside the others, and why."""
         if self.turns != 1:
-            return []
-        set_fields = {"observation_tokens": self.observation_tokens, "tool_delay_s": self.tool_delay_s}
-        return [f"{name} has no effect: a sample has one turn" for name, value in set_fields.items() if value != 0]
+            grows = self.growth_exponent != 1 and fixed(self.observation_tokens) == 0
+            return ["growth_exponent has no effect: there are no observations"] if grows else []
+        set_fields = {
+            "observation_tokens": self.observation_tokens != 0,
+            "tool_delay_s": self.tool_delay_s != 0,
+            "growth_exponent": self.growth_exponent != 1,
+        }
+        return [f"{name} has no effect: a sample has one turn" for name, is_set in set_fields.items() if is_set]
 
     def files(self, base: Path) -> list[Path]:
-        """None: everything is drawn."""
-        return []
+        """Those that distributions and arrivals read."""
+        return files_within(self, base)
 
     def generate(self, streams: Streams, base: Path) -> Workload:
         """Draw the columns of one replication."""
+        return located(self, base)._generate(streams)
+
+    def _generate(self, streams: Streams) -> Workload:
         group_of = np.repeat(np.arange(self.groups), self.samples_per_group)
         # Without a system prompt a drawn length of 0 would leave a prompt without a token.
         least = 0 if self.prompt.system_tokens else 1
         group_tokens = self._column(streams, "group_tokens", self.prompt.group_tokens, self.groups, least)
-        turns = self._column(streams, "turns", self.turns, len(group_of), 1)
-        within("turns of the longest sample", int(turns.max()), 1, _MOST_TURNS)
-        within("turns of all samples", int(turns.sum()), 1, MOST_REQUESTS)
+        share = self.turns_variance_share_between_groups
+        turns, normals = draw_turns(streams, "workload/turns", self.turns, group_of, self.groups, share)
         starts = np.cumsum(turns) - turns
         output = self._outputs(streams, group_of, starts, turns)
-        own = before(output + self._observations(streams, starts, turns), starts, turns)
+        added = observations(
+            streams,
+            "observation_tokens",
+            self.observation_tokens,
+            starts,
+            turns,
+            exponent=self.growth_exponent,
+            correlation=self.observation_turns_correlation,
+            normals=normals,
+        )
+        own = before(output + added, starts, turns)
         prompts = np.repeat(group_tokens[group_of], turns) + own + self.prompt.system_tokens
         arrival_s = self.arrivals.times(streams.column("workload/arrivals"), self.groups)
         columns = Columns(
@@ -169,17 +201,6 @@ class Rollout:
             return length.at(between[:count] + math.sqrt(1 - share) * normals)
 
         return draw
-
-    def _observations(self, streams: Streams, starts: Ints, turns: Ints) -> Ints:
-        length = self.observation_tokens
-        same = fixed(length)
-        if same is not None:
-            return repeat(same, int(turns.sum()), 0)
-
-        def draw(turn: int, count: int) -> Floats:
-            return unrounded(length, streams.column(f"workload/observation_tokens/{turn}"), count)
-
-        return whole("observation_tokens", by_turn(draw, starts, turns), 0)
 
     def _delays(self, streams: Streams, starts: Ints, turns: Ints) -> Floats:
         def draw(turn: int, count: int) -> Floats:

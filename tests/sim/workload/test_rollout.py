@@ -234,8 +234,8 @@ def test_what_is_refused(change, rule):
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
-        ({"turns": Lognormal("lognormal", 1e6, 1)}, "turns of the longest sample"),
-        ({"groups": 10**6, "turns": 100}, "turns of all samples"),
+        ({"turns": Lognormal("lognormal", 1e6, 1)}, "turns of the longest session"),
+        ({"groups": 10**6, "turns": 100}, "turns of all sessions"),
         ({"observation_tokens": Lognormal("lognormal", 1e6, 20)}, "observation_tokens drew"),
         ({"tool_delay_s": Lognormal("lognormal", 1e6, 20)}, "tool_delay_s drew"),
         ({"arrivals": Poisson("poisson", 1e-300)}, "groups_per_s is too low"),
