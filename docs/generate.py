@@ -19,6 +19,7 @@ from sim import registry  # noqa: E402
 from sim.cost import _devices, _models, _profiles  # noqa: E402
 from sim.engine.spec import EngineSpec  # noqa: E402
 from sim.metrics import METRICS  # noqa: E402
+from sim.router.spec import Around  # noqa: E402
 from sim.scenario._fleet import FleetModel  # noqa: E402
 from sim.scenario._model import ReplicationsModel, RouterModel, ScenarioModel  # noqa: E402
 from sim.specs import ClientSpec, NoiseSpec  # noqa: E402
@@ -203,7 +204,7 @@ def scenario() -> str:
         ("`fleet.engine`", f"{parameters(EngineSpec)}\nCost models: [costs.md](costs.md).\n"),
         ("`fleet.noise`", parameters(NoiseSpec)),
         ("`client`", parameters(ClientSpec)),
-        ("`router`", f"{model_keys(RouterModel)}\nPolicies: [policies.md](policies.md).\n"),
+        ("`router`", f"{model_keys(RouterModel)}\nPolicies: [policies.md](policies.md).\n{parts(Around)}"),
         ("`replications`", model_keys(ReplicationsModel)),
     ]
     opening = (

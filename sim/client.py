@@ -18,7 +18,7 @@ from policies._protocol import RequestView
 from sim.engine.request import Request
 from sim.instants import SUBMIT, Clock, Instant
 from sim.log.record import FINISHED, Log
-from sim.router import Router
+from sim.router import Routes
 from sim.workload._model import Session, Workload
 
 
@@ -41,7 +41,7 @@ class Client:
         self,
         env: Clock,
         workload: Workload,
-        router: Router,
+        router: Routes,
         log: Log,
         *,
         keys: Sequence[str],
@@ -171,7 +171,7 @@ class Client:
         table.data += table.pack(
             r.view.id, r.session, r.group, r.turn, r.is_last, r.attempt, r.engine, r.submitted, r.arrived, r.scheduled,
             r.first_token, r.ended, r.prompt_tokens, r.cached_tokens, r.queried_tokens, r.hit_tokens, r.max_tokens,
-            generated, r.prefill_tokens, r.recomputed_tokens, r.preemptions, r.status,
+            generated, r.prefill_tokens, r.recomputed_tokens, r.preemptions, r.status, r.reason,
         )  # fmt: skip
 
     def _write_group(self, group: int, ended: int) -> None:

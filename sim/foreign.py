@@ -181,6 +181,12 @@ def checked(policy: Policy) -> Policy:
     return CheckedPolicy(policy) if is_own(policy) else policy
 
 
+def hears(policy: Policy, method: str) -> bool:
+    """Whether a policy overwrites what by default does nothing."""
+    own = policy._policy if isinstance(policy, CheckedPolicy) else policy
+    return getattr(type(own), method) is not getattr(Policy, method)
+
+
 def check_policy(policy: Any) -> None:
     """Refuse a policy of the user's, or its class, that is none or says of itself what cannot be."""
     cls = policy if isinstance(policy, type) else type(policy)

@@ -13,7 +13,7 @@ import polars as pl
 
 from sim.log.frames import Tables
 
-Source = Literal["requests", "groups", "engines", "loads", "replications"]
+Source = Literal["requests", "decisions", "groups", "engines", "loads", "replications"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +276,62 @@ _WORK = (
     ),
 )
 
+_ROUTER = (
+    Metric(
+        "router_utilisation",
+        "share",
+        "lower",
+        "decisions",
+        "Core-seconds of decisions over those that all replicas of the router have until the makespan; none where "
+        "decisions cost nothing.",
+        pl.when((pl.col("router_cores").first() > 0) & (span > 0)).then(
+            pl.col("service_s").sum() / (pl.col("router_cores").first() * span)
+        ),
+    ),
+    Metric(
+        "router_wait_mean_s",
+        "s",
+        "lower",
+        "decisions",
+        "Mean over decisions of the wait in the router's queues before them, for admission and for a core.",
+        pl.col("waited_s").mean(),
+    ),
+    Metric(
+        "router_wait_p95_s",
+        "s",
+        "lower",
+        "decisions",
+        "95 % quantile of the same.",
+        _quantile("waited_s", 0.95),
+    ),
+    Metric(
+        "signal_age_mean_s",
+        "s",
+        "none",
+        "decisions",
+        "Mean age, at decisions, of the reading in the chosen engine's last report; none without reports.",
+        pl.col("signal_age_s").mean(),
+    ),
+    Metric(
+        "regret_tokens_per_request",
+        "tokens",
+        "lower",
+        "decisions",
+        "Mean over decisions of the prompt tokens cached at the engine that had most, less those at the chosen one; "
+        "none unless router.record_regret.",
+        pl.col("regret_tokens").mean(),
+    ),
+    Metric(
+        "regret_work",
+        "tokens",
+        "lower",
+        "decisions",
+        "Mean over decisions of the queued prompt tokens at the chosen engine, less those where they were fewest; "
+        "none unless router.record_regret.",
+        pl.col("regret_work").mean(),
+    ),
+)
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -283,6 +339,7 @@ METRICS: dict[str, Metric] = {
         *_LATENCY,
         *(metric for load, what in _LOADS.items() for metric in _spreads(load, what)),
         *_WORK,
+        *_ROUTER,
     )
 }
 
@@ -293,6 +350,9 @@ def measure(tables: Tables) -> pl.DataFrame:
     sources = {
         "requests": tables.requests.join(per_pair, on="pair", how="left").with_columns(
             pl.when(finished).then(pl.col(name)).alias(name) for name in ("ttft_s", "e2e_s")
+        ),
+        "decisions": tables.decisions.join(
+            tables.replications.select("pair", "makespan_s", "router_cores"), on="pair", how="left"
         ),
         "groups": tables.groups,
         "engines": tables.engines,

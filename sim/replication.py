@@ -17,12 +17,11 @@ from sim.engine.request import Request
 from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
 from sim.engine.vllm import VllmScheduler
-from sim.foreign import checked
 from sim.instants import Clock
 from sim.keys import session_keys
 from sim.log.record import Log
 from sim.rng import Streams
-from sim.router import Router
+from sim.router.build import build_router
 from sim.scenario import Cell, EngineType, explicit_keys, kv_tokens
 from sim.workload._model import Workload
 from sim.workload._reuse import ideal_prefill_tokens
@@ -46,12 +45,7 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         Engine(env, index, scheduler, log, step_by_step=step_by_step)
         for index, scheduler in enumerate(build_schedulers(cell, streams, log))
     ]
-    policy = checked(cell.router.make_policy())
-    order = list(range(cell.engines))
-    if policy.arbitrary_order:
-        streams.single("router-order").shuffle(order)
-    overhead = round(cell.router.overhead_s / tick_s)
-    router = Router(env, policy, engines, names, order, streams.single("policy"), log, overhead=overhead)
+    router = build_router(env, cell.router, engines, names, streams, log)
     client = Client(
         env,
         workload,
@@ -60,7 +54,7 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         keys=keys_of(cell, workload, streams),
         header=cell.client.header or "",
         cap=cell.client.cap(cell.engines),
-        keys_requests=cell.client.scope == "request" and bool(policy.key_headers),
+        keys_requests=cell.client.scope == "request" and bool(cell.router.policy.key_headers),
     )
     client.start()
     with without_collector():

@@ -1,13 +1,10 @@
-"""What a scenario says of the client, the router and the noise, as plain values.
+"""What a scenario says of the client and the noise, as plain values.
 
 They stand on the lowest floor so that the parts that act on them need not know the scenario.
 """
 
-import copy
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from policies._protocol import Policy
+from typing import Literal
 
 KeyScope = Literal["request", "session", "group", "sample"]
 
@@ -55,20 +52,6 @@ class ClientSpec:
 
 def _is_token(text: str) -> bool:
     return bool(text) and text.isascii() and all(each.isalnum() or each in "!#$%&'*+-.^_`|~" for each in text)
-
-
-@dataclass(frozen=True, slots=True)
-class RouterSpec:
-    """The router: the rule it asks and what a decision costs."""
-
-    policy: Policy = field(compare=False)
-    """The policy with its parameters; it is never asked, ``make_policy`` gives the one that is."""
-    parameters: dict[str, Any]
-    overhead_s: float = 0.0
-
-    def make_policy(self) -> Policy:
-        """A new policy that has seen nothing."""
-        return type(self.policy)(**copy.deepcopy(self.parameters))
 
 
 @dataclass(frozen=True, slots=True)

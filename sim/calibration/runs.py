@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.errors import ScenarioError
-from sim.log.record import FINISHED, Log
+from sim.log.record import FINISHED, UNSEEN, Log
 from sim.workload._rows import find
 from sim.workload._serving_csv import read_run
 
@@ -34,8 +34,8 @@ def read_measured(path: Path, *, tick_s: float = 1e-9, limit: int | None = None)
         queued, first, last = ticks["queued_s"][i], ticks["first_token_s"][i], ticks["last_token_s"][i]
         log.requests.append((
             i, i, i, 0, 1, 0, 0, queued, queued, scheduled[i], first, last, prompts[i], 0, 0, 0, outputs[i],
-            outputs[i], prompts[i], 0, 0, FINISHED,
+            outputs[i], prompts[i], 0, 0, FINISHED, 0,
         ))  # fmt: skip
-        log.decisions.append((i, 0, queued, 0, branch, 0, 0, 0))
+        log.decisions.append((i, 0, queued, 0, branch, 0, 0, 0, *UNSEEN))
         log.groups.append((i, queued, last, 1, 1))
     return log

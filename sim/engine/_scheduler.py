@@ -219,6 +219,8 @@ class Scheduler:
             if request in computed:
                 if request.first_token < 0:
                     request.first_token = now
+                    if request.on_first_token is not None:
+                        request.on_first_token(request)
                 self._computed(request)
                 if request.base_output < request.output_tokens:
                     continue

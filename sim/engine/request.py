@@ -16,10 +16,10 @@ class Request:
 
     __slots__ = (
         "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "copies", "done", "ended",
-        "engine", "ends_at", "epoch", "first_token", "group", "high", "hit_tokens", "is_last", "joined_at", "leaf",
-        "max_tokens", "output_source", "output_tokens", "phase", "place", "preemptions", "prefill_tokens",
-        "prompt_tokens", "queried_tokens", "recomputed_tokens", "reply", "scheduled", "session", "stamp", "status",
-        "submitted", "target", "turn", "view",
+        "ends_at", "engine", "epoch", "first_token", "group", "high", "hit_tokens", "is_last", "joined_at", "leaf",
+        "max_tokens", "on_first_token", "output_source", "output_tokens", "phase", "place", "preemptions",
+        "prefill_tokens", "prompt_tokens", "queried_tokens", "reason", "recomputed_tokens", "reply", "scheduled",
+        "session", "stamp", "status", "submitted", "target", "turn", "view",
     )  # fmt: skip
 
     def __init__(
@@ -48,10 +48,14 @@ class Request:
         self.queried_tokens = self.hit_tokens = 0
         """Tokens that its look-ups in the prefix cache asked for and found, counted as the product reports them."""
         self.status = UNFINISHED
+        self.reason = 0
+        """Why it failed, a code of the log."""
         self.done: Any = None
         """The event by which the engine answers the router; one for each attempt."""
         self.reply: Any = None
         """Called with the request once it has ended for the client, after all attempts."""
+        self.on_first_token: Any = None
+        """Called with the request when its ``first_token`` is known, at that time or before; None: nobody asks."""
         self.content: Content = view.content
         """What the next prefill computes: the prompt, and after a preemption the output so far."""
         self.target = view.prompt_tokens

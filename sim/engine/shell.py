@@ -132,6 +132,8 @@ class Engine:
             for request in run.finishing:
                 if request.first_token < 0:
                     request.first_token = end
+                    if request.on_first_token is not None:
+                        request.on_first_token(request)
             self._switch(plan, end)
             return
         else:

@@ -1,8 +1,9 @@
 """From the logs of many replications to polars frames: one frame a table, ``pair`` first, seconds instead of ticks.
 
 A time that never came is null. Columns keep the names of ``sim.log.record`` with ``_s`` behind those that were ticks;
-``status``, ``branch`` and ``kind`` become words; durations are taken in ticks before they become floats. The engines
-table gains its idle rows and the seven shares of ``sim.log.account``; the table ``replications`` has one row a pair.
+``status``, ``reason``, ``branch`` and ``kind`` become words; what was not recorded of a decision is null; durations are
+taken in ticks before they become floats. The engines table gains its idle rows and the seven shares of
+``sim.log.account``; the table ``replications`` has one row a pair.
 """
 
 from collections.abc import Sequence
@@ -14,11 +15,11 @@ import polars as pl
 
 from sim.log._idle import window
 from sim.log.account import KINDS, SHARES, account
-from sim.log.record import STATUS, Log
+from sim.log.record import REASON, STATUS, Log
 
 TIMES = {
     "requests": ("submitted", "arrived", "scheduled", "first_token", "ended"),
-    "decisions": ("at",),
+    "decisions": ("at", "waited", "service", "signal_age"),
     "groups": ("arrived", "ended"),
     "engines": ("start", "end", *SHARES),
 }
@@ -38,7 +39,8 @@ class Tables:
     engines: pl.DataFrame
     """One row a run of equal steps, or an idle stretch; ``kind`` is busy, idle, or tail (idle after the last work)."""
     replications: pl.DataFrame
-    """One row a pair: ``engines``, ``start_s``, ``makespan_s``, ``prefill_tokens_ideal``, ``deadline_s``."""
+    """One row a pair: ``engines``, ``start_s``, ``makespan_s``, ``prefill_tokens_ideal``, ``deadline_s``,
+    ``router_cores``."""
 
 
 NAMES = tuple(field.name for field in fields(Tables))
@@ -57,11 +59,17 @@ def read_logs(logs: Sequence[Log], pairs: Sequence[int]) -> Tables:
             pairs,
             tick_s,
             status=_word("status", STATUS),
+            reason=_word("reason", REASON),
             ttft_s=_since("submitted", "first_token", tick_s),
             e2e_s=_since("submitted", "ended", tick_s),
         ),
         decisions=_frame(
-            "decisions", [log.numpy("decisions") for log in logs], pairs, tick_s, branch=pl.concat(branches)
+            "decisions",
+            [log.numpy("decisions") for log in logs],
+            pairs,
+            tick_s,
+            branch=pl.concat(branches),
+            **{name: _recorded(name) for name in ("best_engine", "regret_tokens", "regret_work")},
         ),
         groups=_frame(
             "groups",
@@ -106,12 +114,17 @@ def _replications(logs: Sequence[Log], pairs: Sequence[int]) -> pl.DataFrame:
             ),
             "prefill_tokens_ideal": pl.Series([log.prefill_ideal for log in logs], dtype=pl.Int64),
             "deadline_s": pl.Series([log.deadline_s for log in logs], dtype=pl.Float64),
+            "router_cores": pl.Series([log.router_cores for log in logs], dtype=pl.Int64),
         }
     )
 
 
 def _seconds(name: str, tick_s: float) -> pl.Expr:
     return pl.when(pl.col(name) >= 0).then(pl.col(name) * tick_s).alias(f"{name}_s")
+
+
+def _recorded(name: str) -> pl.Expr:
+    return pl.when(pl.col(name) >= 0).then(pl.col(name))
 
 
 def _since(start: str, end: str, tick_s: float) -> pl.Expr:

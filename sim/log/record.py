@@ -37,17 +37,28 @@ REQUESTS = (
     "recomputed_tokens",  # of them computed again after a preemption
     "preemptions",  # times it lost its memory
     "status",  # FINISHED, FAILED, REJECTED, ABORTED or UNFINISHED
+    "reason",  # why it FAILED, else 0: see ``REASON``
 )
 DECISIONS = (
     "request",
-    "attempt",
+    "attempt",  # the client's
     "at",  # ticks
     "engine",  # index, -1 when refused
     "branch",  # code of the named way through the policy, see ``Log.branches``
-    "in_flight",  # requests in flight at the chosen engine by the router's own count, before this one
-    "total_in_flight",  # the same over all engines
+    "in_flight",  # requests in flight at the chosen engine as the policy saw them, before this one
+    "total_in_flight",  # requests that this router has in flight over all engines
     "matched",  # tokens or characters that the policy matched, in the policy's own unit; 0 where it matches none
+    "retry",  # 0 for the router's first try of this attempt, 1 for its second
+    "replica",  # of the router
+    "waited",  # ticks: in the router's queues before this choice
+    "service",  # ticks: that the decision held a core of the router
+    "signal_age",  # ticks: since the reading that the chosen engine's last report holds, -1 without a report
+    "best_engine",  # in hindsight: most of the prompt cached, least queued among these; -1 when not recorded
+    "regret_tokens",  # prompt tokens cached at the engine that has most, less those at the chosen; -1 when not recorded
+    "regret_work",  # queued prompt tokens at the chosen engine, less those where they are fewest; -1 when not recorded
 )
+UNSEEN = (0, 0, 0, 0, -1, -1, -1, -1)
+"""The columns from ``retry`` on for a decision that nothing of the kind is known of."""
 GROUPS = (
     "group",
     "arrived",  # ticks: when the group may start
@@ -76,6 +87,8 @@ TABLES = {"requests": REQUESTS, "decisions": DECISIONS, "groups": GROUPS, "engin
 
 FINISHED, FAILED, REJECTED, ABORTED, UNFINISHED = range(5)
 STATUS = ("finished", "failed", "rejected", "aborted", "unfinished")
+NO_ENGINE, TIMEOUT_408, LIMIT_429, ENGINE_FAILED, RETRIES_EXHAUSTED = range(1, 6)
+REASON = ("none", "no_engine", "timeout_408", "limit_429", "engine_failed", "retries_exhausted")
 IDLE, BUSY = range(2)
 
 
@@ -134,6 +147,7 @@ class Log:
         "groups",
         "prefill_ideal",
         "requests",
+        "router_cores",
         "tick_s",
     )
 
@@ -148,6 +162,8 @@ class Log:
         """Within which a request counts as good; None: no limit."""
         self.prefill_ideal = 0
         """Prompt tokens that one unlimited cache shared by all engines would compute."""
+        self.router_cores = 0
+        """Cores of all router replicas that make decisions; 0: decisions cost nothing."""
         self.requests = Table(REQUESTS)
         self.decisions = Table(DECISIONS)
         self.groups = Table(GROUPS)

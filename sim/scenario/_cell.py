@@ -6,7 +6,7 @@ jobs or paths. A file counts by its bytes wherever it lies, so moving a scenario
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,11 +15,12 @@ from policies._protocol import Policy
 from sim import foreign, registry
 from sim.closed import Part, plain
 from sim.errors import ScenarioError
+from sim.router.spec import Around, RouterSpec
 from sim.scenario._errors import placed
 from sim.scenario._fleet import EngineType, memory_files, settle
 from sim.scenario._model import CellModel, validate_cell
 from sim.scenario._yaml import Document, Origin, Place
-from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec, RouterSpec
+from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec
 
 RESULTS_VERSION: Final = 1
 """Raised when the same cell gives other numbers than before."""
@@ -99,11 +100,12 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
     with placed("router", "policy", "kind"):
         foreign.check_policy(policy.value)
     client = _client(model.client, policy.value)
+    around = Around(**{each.name: getattr(model.router, each.name) for each in fields(Around)})
     resolved = {
         "fleet": fleet,
         "workload": model.workload.resolved,
         "client": {**plain(client), "header": model.client.header},  # what follows from the policy is no difference
-        "router": {"policy": policy.resolved, "overhead_s": model.router.overhead_s},
+        "router": {"policy": policy.resolved, **plain(around)},
         "seed": seed,
     }
     cell = Cell(
@@ -113,7 +115,7 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
         noise=model.fleet.noise,
         workload=foreign.guard(model.workload.value),
         client=client,
-        router=RouterSpec(policy.value, policy.parameters, model.router.overhead_s),
+        router=RouterSpec(policy.value, policy.parameters, around),
         base=base,
         resolved=resolved,
         hash=known_hash or "",

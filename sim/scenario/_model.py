@@ -8,8 +8,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, Vali
 from pydantic_core import ErrorDetails
 
 from sim import registry
-from sim.closed import Closed, Component, built
+from sim.closed import Closed, Component, built, model
 from sim.errors import ScenarioError
+from sim.router.spec import Around
 from sim.scenario import _products
 from sim.scenario._fleet import FleetModel
 from sim.scenario._yaml import Document, Place
@@ -25,12 +26,11 @@ def _nothing_is_empty(value: Any) -> Any:
     return {} if value is None else value
 
 
-class RouterModel(Closed):
-    """The router: the rule it asks, and what a decision costs."""
+class RouterModel(model(Around)):  # type: ignore[misc]
+    """The router: the rule it asks, and what is around it."""
 
     model_config = ConfigDict(json_schema_extra=_products.widen)
     policy: Component(registry.POLICY).annotation = Field(description="The rule that chooses an engine.")  # type: ignore[valid-type]
-    overhead_s: Annotated[float, Field(ge=0, le=1e9)] = Field(default=0.0, description="Time of one decision.")
     product: str | None = Field(default=None, description="Router whose name for the policy is used; see policies.md.")
     version: str | None = Field(default=None, description="Version of the product; absent: the last one known.")
 

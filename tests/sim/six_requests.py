@@ -17,22 +17,22 @@ REQUESTS = """
    5       3       2     1    1    0       1        25        25      -1        -1    25
  """
 TOKENS = """
- # prompt cached queried hit limit output prefill recomputed preemptions status
-   100    0      100     0   16    4      100     0          0           0
-   150    96     150     96  16    6      54      0          0           0
-   100    0      100     0   16    6      110     10         1           0
-   80     40     240     120 16    1      40      0          0           0
-   60     0      60      0   16    5      60      0          0           0
-   9000   0      0       0   16    0      0       0          0           2
+ # prompt cached queried hit limit output prefill recomputed preemptions status reason
+   100    0      100     0   16    4      100     0          0           0      0
+   150    96     150     96  16    6      54      0          0           0      0
+   100    0      100     0   16    6      110     10         1           0      0
+   80     40     240     120 16    1      40      0          0           0      0
+   60     0      60      0   16    5      60      0          0           0      0
+   9000   0      0       0   16    0      0       0          0           2      0
  """
 DECISIONS = """
- # request attempt at engine branch in_flight total matched
-   0       0       0  0      0      0         0     0
-   2       0       0  1      1      0         1     0
-   4       0       4  0      0      1         2     0
-   3       0       9  1      1      1         2     0
-   1       0       13 0      0      0         1     96
-   5       0       25 1      1      0         0     0
+ # request attempt at engine branch in_flight total matched retry replica waited service age best tokens work
+   0       0       0  0      0      0         0     0       0     0       0      1       0   0    0      0
+   2       0       0  1      1      0         1     0       0     0       1      1       0   0    96     0
+   4       0       4  0      0      1         2     0       0     0       0      1       4   1    0      60
+   3       0       9  1      1      1         2     0       0     0       2      1       9   0    40     20
+   1       0       13 0      0      0         1     96      0     0       0      1       -1  -1   -1     -1
+   5       0       25 1      1      0         0     0       0     0       3      1       -1  -1   -1     -1
  """
 GROUPS = """
  # group arrived ended sessions finished
@@ -72,5 +72,6 @@ def six_requests() -> Log:
     log.branch_code("consistent_hash")
     log.branch_code("random_fallback")
     log.deadline_s = 9.0
+    log.router_cores = 2
     log.prefill_ideal = 300
     return log

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from policies._protocol import Policy
-from sim.specs import RouterSpec
+from sim.router.spec import RouterSpec
 
 
 class Spy(Policy):
@@ -42,9 +42,9 @@ class Refusing(Spy):
 class Given:
     """A router of a scenario whose policy is this very one."""
 
-    def __init__(self, policy, overhead_s):
+    def __init__(self, policy, around):
         self.policy = policy
-        self.overhead_s = overhead_s
+        self.around = around
 
     def make_policy(self):
         return self.policy
@@ -53,4 +53,4 @@ class Given:
 def under(cell, policy):
     """The cell with a policy that the test holds."""
     assert isinstance(cell.router, RouterSpec)
-    return replace(cell, router=Given(policy, cell.router.overhead_s))
+    return replace(cell, router=Given(policy, cell.router.around))

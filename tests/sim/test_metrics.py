@@ -45,6 +45,12 @@ BY_HAND = {
     "preemptions": 1,
     "idle_with_queue_s": 1,  # engine 0 idles 10-13 while r3 waits 9-11
     "tail_idle_share": (5 + 7) / (2 * 25),
+    "router_utilisation": 6 / (2 * 25),
+    "router_wait_mean_s": 1,  # 0 0 0 1 2 3
+    "router_wait_p95_s": 2.75,  # position 4.75
+    "signal_age_mean_s": (0 + 0 + 4 + 9) / 4,
+    "regret_tokens_per_request": (0 + 96 + 0 + 40) / 4,
+    "regret_work": (0 + 0 + 60 + 20) / 4,
     "rejected": 1,
     "failed": 0,
     "unfinished": 0,
@@ -94,7 +100,7 @@ def test_time_to_90_percent_counts_sessions() -> None:
     for session, ended in enumerate([5, 3, 8, 1, 2, 9, 4, 7, 6, -1]):
         status = 0 if ended >= 0 else 4
         times = (0, 0, 0, 1, ended) if ended >= 0 else (0, 0, -1, -1, -1)
-        log.requests.append((session, session, session, 0, 1, 0, 0, *times, 10, 0, 10, 0, 4, 1, 10, 0, 0, status))
+        log.requests.append((session, session, session, 0, 1, 0, 0, *times, 10, 0, 10, 0, 4, 1, 10, 0, 0, status, 0))
     (found,) = values(log)
     assert found["time_to_90pct_s"] == 9
     assert found["unfinished"] == 1

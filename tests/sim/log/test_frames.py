@@ -1,7 +1,7 @@
 """Frames: names, seconds, words."""
 
 from sim.log import frames
-from sim.log.record import TABLES, Log
+from sim.log.record import TABLES, UNSEEN, Log
 from tests.sim.six_requests import six_requests
 
 
@@ -28,7 +28,7 @@ def test_branches_are_those_of_each_log() -> None:
     """One code may stand for different branches in two logs."""
     one, two = Log(["a"]), Log(["a"])
     for log, name in ((one, "hit"), (two, "miss")):
-        log.decisions.append((0, 0, 0, 0, log.branch_code(name), 0, 0, 0))
+        log.decisions.append((0, 0, 0, 0, log.branch_code(name), 0, 0, 0, *UNSEEN))
     assert frames.read_logs([one, two], [0, 1]).decisions["branch"].to_list() == ["hit", "miss"]
 
 
