@@ -1,15 +1,27 @@
 """L8: without scarcity memory does not matter; L9: the length of a second does not matter."""
 
-from hypothesis import HealthCheck, given, settings
+import dataclasses
 
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sim.cost import _profiles
 from sim.log.record import TABLES
 from sim.replication import Streams, replicate
-from tests.strategies import cell_of, resolved_worlds
+from tests.strategies import MEMBERS, POLICIES, cell_of, resolved_worlds, world
 
 some = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
-TIMELESS = ("round_robin", "least_load", "random", "power_of_two", "smg.consistent_hashing", "vllm.consistent_hash")
-"""Policies without a time among their parameters and constants."""
+CONSTANTS = ("preble.e2", "vllm.sticky_least_loaded")
+"""Policies with times that no parameter gives: fitted prefill times, the interval of a sweep."""
+SECONDS = {
+    kind: [field.name for field in dataclasses.fields(MEMBERS[kind]) if field.name.endswith(("_s", "_secs"))]
+    for kind in POLICIES
+    if kind not in CONSTANTS
+}
+"""Parameters in seconds of each policy; most have none."""
+PROFILES = ("a100-80gb_llama-3-8b_tp1", "h100-80gb_qwen3-32b_tp2")
 
 
 def all_tables(log):
@@ -37,29 +49,75 @@ def test_more_memory_than_needed_changes_nothing(resolved):
         assert all_tables(log) == all_tables(first)
 
 
-def twice(value):
-    """All times of a resolved cell times two."""
+def twice(value, name=""):
+    """All times of a resolved cell times two, by the unit in which a name ends."""
     if isinstance(value, list):
-        return [twice(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    doubled = {}
-    for name, each in value.items():
-        if name == "groups_per_s":
-            doubled[name] = each / 2
-        elif name in {"tool_delay_s", "step_ms", "prefill_ms_per_token", "per_sequence_ms", "overhead_s"}:
-            doubled[name] = {**each, "median": each["median"] * 2} if isinstance(each, dict) else each * 2
-        else:
-            doubled[name] = twice(each)
-    return doubled
+        return [twice(each, name) for each in value]
+    if isinstance(value, dict):
+        # Knots of token_ms, and what a distribution is scaled by, have the unit of the whole.
+        parts = ("median", "low", "high")
+        return {key: twice(each, name if key in parts or isinstance(key, int) else key) for key, each in value.items()}
+    if name.endswith("_per_s"):
+        return value / 2
+    return value * 2 if name.endswith(("_s", "_secs", "_ms", "_ms_per_token")) else value
+
+
+@st.composite
+def costs(draw):
+    """A cost with all its times written out: constant, form D inline, or the coefficients of a shipped profile."""
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    if one(True, False, False):
+        return {"kind": "constant", "step_ms": 7.0, "prefill_ms_per_token": one(0.0, 0.03), "per_sequence_ms": 0.13}
+    knobs = {"host0_ms": one(0.0, 1.5), "host1_ms": one(0.0, 0.04), "slowdown": one(1.0, 1.25)}
+    if one(True, False):
+        times = {name: one(0.0, 0.37, 1.1) * scale for name, scale in zip(_profiles.TIMES, SCALES, strict=True)}
+        return {"kind": "form_d", "coefficients": {**times, "token_ms": {0: 0.02, 30: 0.011, 300: 0.05}}, **knobs}
+    profile = _profiles.load(_profiles.FOLDER / f"{one(*PROFILES)}.yaml")
+    return {"kind": "form_d", "coefficients": {**profile.times, "token_ms": dict(profile.token_ms)}, **knobs}
+
+
+SCALES = (10, 1e-5, 0.1, 1e-3, 1)
+"""Of a step, a pair, a sequence, a token of context and a chunk, in milliseconds."""
 
 
 @some
-@given(resolved_worlds(policies=TIMELESS))
-def test_twice_as_slow_on_a_clock_half_as_fine(resolved):
+@given(resolved_worlds(policies=tuple(SECONDS)), costs(), st.sampled_from((0.05, 0.4, 3.0)))
+def test_twice_as_slow_on_a_clock_half_as_fine(resolved, cost, seconds):
     """L9: all seconds times two (rates halved) on a tick of 2 ns give the same integers in every table."""
-    if resolved["fleet"]["engine"]["cost"]["kind"] == "form_d":
-        resolved["fleet"]["engine"]["cost"] = {"kind": "constant", "step_ms": 7.0, "per_sequence_ms": 0.13}
+    resolved["fleet"]["engine"]["cost"] = cost
+    policy = resolved["router"]["policy"]
+    policy |= dict.fromkeys(SECONDS[policy["kind"]], seconds)
     fine = replicate(cell_of(resolved), 0)
     coarse = replicate(cell_of(twice(resolved)), 0, tick_s=2e-9)
     assert all_tables(fine) == all_tables(coarse)
+
+
+def profile_file(profile, path, factor):
+    """A shipped profile as a file of the user's, its times multiplied."""
+    times = {name: value * factor for name, value in profile.times.items()}
+    lines = [f"device: {profile.device}", f"model: {profile.model}", f"tp: {profile.tp}", "status: measured"]
+    lines += ["source: shipped", f"host0_ms: {1.5 * factor}", f"host1_ms: {0.04 * factor}", "coefficients:"]
+    lines += [f"  {name}: {value!r}" for name, value in times.items()]
+    lines += ["  token_ms:", *(f"    {knot}: {value * factor!r}" for knot, value in profile.token_ms)]
+    path.write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("preset", ["vllm", "sglang"])
+def test_a_profile_twice_as_slow(tmp_path, name, preset):
+    """L9 with a profile read from a file, and its slowdown, for a crowd that runs out of memory."""
+    logs = []
+    for factor in (1, 2):
+        profile_file(_profiles.load(_profiles.FOLDER / f"{name}.yaml"), tmp_path / f"x{factor}.yaml", factor)
+        cost = {"kind": "form_d", "profile": f"x{factor}.yaml", "slowdown": 1.25}
+        lengths = {"output_tokens": {"kind": "lognormal", "median": 300, "sigma": 1.0}, "max_tokens": 2000}
+        resolved = world(
+            engines=2,
+            engine={"preset": preset, "kv_tokens": 6000, "cost": cost},
+            noise={"engine_speed_sigma": 0.1, "step_sigma": 0.05},
+            workload={"groups": 20, "samples_per_group": 4, "turns": 3, "tool_delay_s": 0.3 * factor, **lengths},
+            policy={"kind": "least_load"},
+        )
+        logs.append(replicate(cell_of(resolved, tmp_path), 0, tick_s=factor * 1e-9))
+    assert logs[0].numpy("requests")["preemptions"].any()
+    assert all_tables(logs[0]) == all_tables(logs[1])
