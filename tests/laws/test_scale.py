@@ -121,3 +121,17 @@ def test_a_profile_twice_as_slow(tmp_path, name, preset):
         logs.append(replicate(cell_of(resolved, tmp_path), 0, tick_s=factor * 1e-9))
     assert logs[0].numpy("requests")["preemptions"].any()
     assert all_tables(logs[0]) == all_tables(logs[1])
+
+
+@pytest.mark.parametrize("kind", [kind for kind, fields in SECONDS.items() if fields])
+def test_policies_that_count_seconds(kind):
+    """L9 where sessions pause for longer and for shorter than the policy remembers."""
+    delay = {"kind": "lognormal", "median": 0.4, "sigma": 1.5}
+    resolved = world(
+        engines=3,
+        workload={"groups": 12, "samples_per_group": 4, "turns": 6, "tool_delay_s": delay, "output_tokens": 20},
+        client={"max_sessions_in_flight": 20},
+        policy={"kind": kind, **dict.fromkeys(SECONDS[kind], 0.4)},
+    )
+    fine, coarse = replicate(cell_of(resolved), 0), replicate(cell_of(twice(resolved)), 0, tick_s=2e-9)
+    assert all_tables(fine) == all_tables(coarse)
