@@ -3,11 +3,13 @@
     t = t0 + g(N) + prefill_pair*A + decode_seq*n + decode_ctx*C + prefill_chunk*K
 
 Each step counts by its relative error, and each phase (prefill, decode, mixed) as much as the others, however many
-steps of it there are. g has a knot where the steps can tell its two sides apart. A term that the steps cannot tell from
-the others is refused with the names of those it moves with; a user may fix it at a value instead.
+steps of it there are. g has a knot where the steps can tell its two sides apart: with enough sizes on either side, and
+slopes that are known better than to their own size. A term that the steps cannot tell from the others is refused with
+the names of those it moves with; a user may fix it at a value instead.
 
 The error is that of prediction: each configuration is left out once (beyond ``FOLDS`` of them, in that many groups),
-the form fitted to the rest, and the steps left out predicted. Left out: interactions, such as attention of prefill and
+the form fitted to the rest, and the steps left out predicted. The same fits give the standard error of a coefficient,
+by the jackknife. Left out: interactions, such as attention of prefill and
 decode in one launch, which is about 10 % off on mixed steps, of both signs.
 """
 
@@ -28,6 +30,8 @@ FOLDS: Final = 100
 RESAMPLES: Final = 40
 SEED: Final = 20_250_102
 ON_PIECE: Final = 3
+USELESS: Final = 1.0
+"""Standard error over slope from which on a slope of g is not known."""
 APART: Final = 0.01
 """A term is identified if at least this share of its column is in none of the others."""
 
@@ -42,6 +46,10 @@ class Fit:
     terms: tuple[str, ...]
     """Names of the coefficients that were fitted."""
     values: Floats
+    deviations: Floats
+    """Standard error of each, from the fits that leave configurations out."""
+    dropped: dict[int, float]
+    """Knots that g lost because the slope beyond them was not known: standard error over slope."""
     fixed: dict[str, float]
     """Terms that the user set."""
     predicted: Floats
@@ -91,7 +99,22 @@ def fit(
     fixed = dict(fixed or {})
     if unknown := fixed.keys() - set(LINEAR):
         raise ScenarioError(f"{', '.join(sorted(unknown))} cannot be fixed; known: {', '.join(LINEAR)}")
-    knots = bends(steps.tokens) if knots is None else knots
+    if knots is not None:
+        return _fit(steps, fixed, knots, {}, resamples)
+    dropped: dict[int, float] = {}
+    knots = bends(steps.tokens)
+    while vague := _vague(_fit(steps, fixed, knots, {}, 0)):
+        if len(knots) == 1:
+            known = f"the cost of a token is known to ± {100 * vague[0]:.0f} % only"
+            raise ScenarioError(f"token_ms cannot be identified: {known}; {_help('token_ms')}")
+        dropped |= vague
+        knots = tuple(knot for knot in knots if knot not in vague)
+    return _fit(steps, fixed, knots, dropped, resamples)
+
+
+def _fit(
+    steps: Steps, fixed: dict[str, float], knots: tuple[int, ...], dropped: dict[int, float], resamples: int
+) -> Fit:
     terms, table = design(steps, knots, fixed)
     weights = _weights(steps)
     target = (steps.ms - sum(fixed[name] * getattr(steps, COLUMNS[name]) for name in fixed)) * weights
@@ -99,10 +122,25 @@ def fit(
     _identify(terms, rows, steps)
     fold = _folds(len(steps))
     parts = _triangles(rows, target, fold)
+    others = _left_out(parts)
     rest = steps.ms - target / weights
-    predicted = rest + np.einsum("ij,ij->i", table, _left_out(parts)[fold])
+    predicted = rest + np.einsum("ij,ij->i", table, others[fold])
+    deviations = np.sqrt((len(others) - 1) * others.var(axis=0))
     values = _solve(np.concatenate(parts))
-    return Fit(steps, knots, terms, values, fixed, predicted, _bootstrap(parts, resamples))
+    return Fit(steps, knots, terms, values, deviations, dropped, fixed, predicted, _bootstrap(parts, resamples))
+
+
+def _vague(found: Fit) -> dict[int, float]:
+    """The knot whose slope is known worst, with its error over its slope, if that is no better than to its own size.
+
+    Where it is the first slope, the knot that ends it. A slope of 0 is known: these steps show no cost of a token.
+    """
+    slopes, errors = (column[1 : len(found.knots) + 1] for column in (found.values, found.deviations))
+    share = np.divide(errors, slopes, out=np.zeros_like(errors), where=slopes > 0)
+    worst = int(np.argmax(share))
+    return (
+        {found.knots[max(worst, 1) if len(slopes) > 1 else 0]: float(share[worst])} if share[worst] >= USELESS else {}
+    )
 
 
 def bends(tokens: Floats) -> tuple[int, ...]:

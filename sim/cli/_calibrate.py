@@ -66,13 +66,16 @@ def _fixed(pairs: Sequence[str]) -> dict[str, float]:
 
 
 def _coefficients(found: Fit) -> list[str]:
-    """Each coefficient with the spread of the fits to resampled measurements."""
-    spread = found.resamples.std(axis=0) if len(found.resamples) > 1 else np.full(len(found.values), np.nan)
+    """Each coefficient with its standard error, and the knots that went."""
     lines = []
-    for name, value, deviation in zip(found.terms, found.values, spread, strict=True):
-        of_it = "" if np.isnan(deviation) or value == 0 else f" ± {100 * deviation / value:.0f} %"
+    for name, value, deviation in zip(found.terms, found.values, found.deviations, strict=True):
+        of_it = "" if value == 0 else f" ± {100 * deviation / value:.0f} %"
         lines.append(f"{name:<20}{value:>12.5g}{of_it}")
-    return [*lines, *(f"{name:<20}{value:>12.5g} fixed" for name, value in found.fixed.items())]
+    lines += [f"{name:<20}{value:>12.5g} fixed" for name, value in found.fixed.items()]
+    return lines + [
+        f"no knot of token_ms at {knot}: a slope beside it is known to ± {100 * share:.0f} % only"
+        for knot, share in sorted(found.dropped.items())
+    ]
 
 
 def _plot(found: Fit, out: Path) -> list[Path]:

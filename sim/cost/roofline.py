@@ -18,6 +18,7 @@ from sim.cost._uncertain import draw
 from sim.errors import ScenarioError
 from sim.rng import Streams
 
+_LIKE = "h100-80gb"
 _PEAKS = ("peak_tflops", "bandwidth_tb_per_s", "link_gb_per_s")
 
 
@@ -42,8 +43,8 @@ class Roofline:
     """Its memory bandwidth."""
     link_gb_per_s: float | None = None
     """Its link to other GPUs, one way."""
-    like: str = "h100-80gb"
-    """The known GPU whose efficiencies are taken for such a GPU."""
+    like: str | None = None
+    """The known GPU whose efficiencies are taken for such a GPU. Absent: h100-80gb."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be, and half a GPU."""
@@ -57,7 +58,11 @@ class Roofline:
         given = [name for name in _PEAKS if getattr(self, name) is not None]
         if 0 < len(given) < len(_PEAKS):
             raise ValueError(f"{given[0]}: a GPU needs all of {', '.join(_PEAKS)}")
-        if self.like not in GPUS:
+        if self.like is not None and not given:
+            raise ValueError(
+                f"like changes nothing without a GPU of your own: give {', '.join(_PEAKS)}, or leave it out"
+            )
+        if self.like is not None and self.like not in GPUS:
             raise ValueError(f"like must be one of {', '.join(GPUS)}, not {self.like!r}")
 
     def load(self, *, device: str, model: str, tp: int, base: Path) -> Profile:
@@ -100,7 +105,7 @@ class Roofline:
     def _gpu(self, device: str) -> Gpu:
         if self.peak_tflops is not None and self.bandwidth_tb_per_s is not None and self.link_gb_per_s is not None:
             peaks = (self.peak_tflops * 1e12, self.bandwidth_tb_per_s * 1e12, self.link_gb_per_s * 1e9)
-            return replace(GPUS[self.like], peak=peaks[0], bandwidth=peaks[1], link=peaks[2])
+            return replace(GPUS[self.like or _LIKE], peak=peaks[0], bandwidth=peaks[1], link=peaks[2])
         if device not in GPUS:
             raise ScenarioError(
                 f"the peaks of device {device!r} are not known ({', '.join(GPUS)} are): give {', '.join(_PEAKS)}"

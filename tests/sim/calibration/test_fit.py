@@ -117,6 +117,39 @@ def test_g_bends_where_the_steps_can_tell(sizes, knots: tuple[int, ...]) -> None
     assert bends(np.array(list(sizes), dtype=float)) == knots
 
 
+def test_a_slope_that_is_not_known_has_no_knot() -> None:
+    """Forty noisy steps bend g where sizes allow, but most slopes are then known to worse than their own size."""
+    steps = some_steps(40, noise=0.05)
+    found = fit(steps, resamples=0)
+    wanted = bends(found.steps.tokens)
+    assert set(found.dropped) == set(wanted) - set(found.knots) != set()
+    assert min(found.dropped.values()) >= 1
+    kept = slice(1, len(found.knots) + 1)
+    assert (found.deviations[kept] < found.values[kept]).all()
+    bent = fit(steps, knots=wanted, resamples=0)
+    assert (bent.deviations[1 : len(wanted) + 1] > bent.values[1 : len(wanted) + 1]).any()
+    assert sum(mean for mean, _ in found.error_percent.values()) < sum(mean for mean, _ in bent.error_percent.values())
+
+
+def test_the_standard_error_is_that_of_other_noise() -> None:
+    """The jackknife's error of a coefficient is how far it spreads over fits to steps with other noise."""
+    fits = [fit(some_steps(300, seed, noise=0.05), knots=(0,), resamples=0) for seed in range(40)]
+    spread = np.std([each.values for each in fits], axis=0)
+    said = np.sqrt(np.mean([each.deviations**2 for each in fits], axis=0))
+    assert said == pytest.approx(spread, rel=0.4)
+
+
+def test_a_token_without_a_known_cost_is_refused() -> None:
+    """Steps of 20 to 22 decodes that take 10 ms, 0.05 a token, and 1 ms more or less by turns."""
+    decodes = np.tile([20.0, 21.0, 22.0], 20)
+    turn = np.where(np.arange(60) // 3 % 2, 1.0, -1.0)
+    context, none = decodes * (100 + 17 * np.arange(60) ** 1.5 // 1), np.zeros(60)
+    steps = Steps("gpu", "model", 1, none, none, decodes, context, none, 10 + 0.05 * decodes + 1e-4 * context + turn)
+    fixed = {"prefill_pair_ms": 0.0, "prefill_chunk_ms": 0.0, "decode_seq_ms": 0.0}
+    with pytest.raises(ScenarioError, match=r"token_ms cannot be identified: the cost of a token is known to ± \d+ %"):
+        fit(steps, fixed=fixed)
+
+
 STATIC = [each for each in rows("fit_errors_static_batch.csv") if each["form"] == "knots" and each["tp"] == "8"]
 
 
@@ -154,5 +187,5 @@ def test_folds_reduced_to_triangles_fit_as_rows_do() -> None:
     _, table = fitting.design(steps, knots, {})
     weights = fitting._weights(steps)
     whole = fitting._solve(np.column_stack([table * weights[:, None], steps.ms * weights]))
-    assert fit(steps, resamples=0).values == pytest.approx(whole, rel=1e-6, abs=1e-12)
+    assert fit(steps, knots=knots, resamples=0).values == pytest.approx(whole, rel=1e-6, abs=1e-12)
     assert set(LINEAR) <= set(fit(steps, resamples=0).terms)

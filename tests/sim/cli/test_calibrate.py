@@ -37,6 +37,17 @@ def test_a_fit_is_written_with_its_residuals(capsys: pytest.CaptureFixture[str],
     assert "error of decode steps: mean" in text
 
 
+def test_a_knot_that_went_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One line, and no slope in the profile that is known to worse than its own size."""
+    write(tmp_path / "steps.csv", some_steps(40, noise=0.05))
+    out = tmp_path / "mine.yaml"
+    code, text, _ = call(capsys, "calibrate", str(tmp_path / "steps.csv"), "-o", str(out), "--resamples", "0")
+    assert code == 0
+    lines = [line for line in text.splitlines() if line.startswith("no knot of token_ms at 512: a slope beside it")]
+    assert len(lines) == 1
+    assert 512 not in dict(_profiles.load(out).token_ms)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -14,6 +14,7 @@ from sim.errors import ScenarioError
 
 DATA = Path(__file__).parents[2] / "data" / "calibration"
 GPU = {"slowdown": 1.0, "host0_ms": 0.0, "host1_ms": 0.0}
+PEAKS = {"peak_tflops": 989.0, "bandwidth_tb_per_s": 3.35, "link_gb_per_s": 450.0}
 SHIPPED = [_profiles.load(_profiles.FOLDER / f"{name}.yaml") for name in _profiles.names()]
 DENSE = [
     p
@@ -91,9 +92,10 @@ def test_a_smaller_memory_changes_only_memory_terms() -> None:
 
 def test_another_gpu_by_its_peaks() -> None:
     """Peaks from the scenario, efficiencies of a known GPU; the H100's own peaks give the H100."""
-    peaks = {"peak_tflops": 989.0, "bandwidth_tb_per_s": 3.35, "link_gb_per_s": 450.0}
-    same = compiled(Roofline(**GPU, **peaks), "b200", "llama-3-70b", 8)
+    same = compiled(Roofline(**GPU, **PEAKS), "b200", "llama-3-70b", 8)
     assert same == compiled(Roofline(**GPU), "h100-80gb", "llama-3-70b", 8)
+    assert same == compiled(Roofline(**GPU, **PEAKS, like="h100-80gb"), "b200", "llama-3-70b", 8)
+    assert same.ctx < compiled(Roofline(**GPU, **PEAKS, like="a100-80gb"), "b200", "llama-3-70b", 8).ctx
     with pytest.raises(ScenarioError, match=r"peaks of device 'b200' are not known .* give peak_tflops"):
         compiled(Roofline(**GPU), "b200", "llama-3-70b", 8)
 
@@ -115,7 +117,8 @@ def test_it_says_what_it_is() -> None:
         ({"slowdown": 0.0}, "slowdown cannot be 0"),
         ({"host0_ms": -1.0}, "host0_ms must be zero or more"),
         ({"peak_tflops": 100.0}, "a GPU needs all of"),
-        ({"like": "tpu"}, "like must be one of"),
+        ({"like": "tpu", **PEAKS}, "like must be one of"),
+        ({"like": "a100-80gb"}, "like changes nothing without a GPU of your own: give peak_tflops"),
     ],
 )
 def test_impossible_knobs_are_refused(knobs: dict[str, object], message: str) -> None:
