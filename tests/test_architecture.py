@@ -41,6 +41,7 @@ FLOORS = {
     "sim.conform": 5,
     "sim.calibration.check": 5,
     "sim.calibration.published": 5,
+    "sim.calibration.evidence": 5,
     "sim.cli": 6,
 }
 SIDEWAYS = {
@@ -48,6 +49,7 @@ SIDEWAYS = {
     ("sim.log", "sim.cost"),  # busy time is divided by the cost model's own terms
     ("sim.client", "sim.router"),  # a client hands its requests to a router
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
+    ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers
 }
 """Imports within one floor that are meant, each with its reason."""

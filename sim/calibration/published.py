@@ -32,6 +32,7 @@ LOOPS: Final = {
     ("meta-llama/Llama-3.1-8B-Instruct", "trtllm"): ("llama-3-8b", "vllm", 0.75, 0.0),
 }
 """Model and backend: profile, preset, host time of a step and of a sequence. TensorRT-LLM is simulated as vLLM."""
+PRODUCTS: Final = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 ROUNDS: Final = 6
 """Requests of a closed loop, over the number under way; the first and last round are left out of the means."""
 
@@ -40,6 +41,8 @@ ROUNDS: Final = 6
 class Compared:
     """One published point: what was measured and what the simulator makes of it, seconds by quantity."""
 
+    engine: str
+    """What ran: version, model, tensor-parallel size."""
     name: str
     measured: dict[str, float]
     simulated: dict[str, float]
@@ -63,7 +66,8 @@ def saturated(table: Path, slowdown: float | None = None) -> list[Compared]:
             engine, {"slowdown": slowdown, "host0_ms": 1.5, "host1_ms": 0.04}, int(row["requests"]), prompt, output
         )
         measured = {"makespan": row["duration_s"], "tpot": row["tpot_mean_ms"] / 1e3}
-        found.append(Compared(f"{row['device']} {model} tp{tp}, {row['case']}", measured, _means(log)))
+        name = f"{row['device'][:4]} {model} tp{tp}, {row['requests']:g} of {prompt} in, {output} out"
+        found.append(Compared(f"vLLM {row['engine_version']}", name, measured, _means(log)))
     return found
 
 
@@ -80,8 +84,9 @@ def closed_loop(table: Path, model: str, backend: str) -> list[Compared]:
         cost = {"slowdown": 1.0, "host0_ms": host0, "host1_ms": host1}
         log = _run(engine, cost, ROUNDS * under_way, int(row["isl"]), int(row["osl"]), cap=under_way)
         measured = {"ttft": row["ttft_ms"] / 1e3, "tpot": row["tpot_ms"] / 1e3}
-        name = f"tp{row['tp']:g}, {row['isl']:g} in, {row['osl']:g} out, {under_way} under way"
-        found.append(Compared(name, measured, _means(log, skip=under_way)))
+        name = f"{row['isl']:g} in, {row['osl']:g} out, {under_way} under way"
+        ran = f"{PRODUCTS[backend]} {row['backend_version']}, {profile} tp{row['tp']:g}"
+        found.append(Compared(ran, name, measured, _means(log, skip=under_way)))
     return found
 
 

@@ -11,6 +11,7 @@ from sim.calibration.fit import Fit, fit
 from sim.calibration.score import Score
 from sim.calibration.steps import PHASES, read, write
 from sim.errors import ScenarioError
+from sim.registry import suggest
 
 HEAD = f"{'':<10}{'measured':>12}{'simulated':>12}{'mean':>9}{'p50':>9}{'p99':>9}{'each':>9}{'each p90':>10}"
 DOTS = 4000
@@ -111,6 +112,20 @@ def check_run(run: str, overrides: Sequence[str]) -> None:
         for each in scores:
             click.echo(_line(each))
     click.echo("mean, p50, p99: of the statistic over requests; each: mean absolute error of single requests")
+
+
+def print_published(folder: Path, sections: Sequence[str]) -> None:
+    """Print the tables of docs/calibration.md, row by row as they are computed."""
+    from sim.calibration.evidence import SECTIONS, lines
+
+    for name in sections:
+        if name not in SECTIONS:
+            raise ScenarioError(f"--section {name}: no such table; {suggest(name, SECTIONS)}")
+    for place, name in enumerate(sections or SECTIONS):
+        if place:
+            click.echo()
+        for line in lines(folder, name):
+            click.echo(line)
 
 
 def _line(each: Score) -> str:

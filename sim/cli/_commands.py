@@ -5,6 +5,7 @@ from importlib import metadata
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import get_completion_class
 
 from sim.cli import _complete
@@ -140,6 +141,19 @@ def policies(kind: str | None) -> None:
 @click.option(
     "--check", "run_name", metavar="RUN", help="Hold a simulated run against the measured one that it replays."
 )
+@click.option(
+    "--published",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Make the tables of docs/calibration.md again from the measurements in FOLDER.",
+)
+@click.option(
+    "--section",
+    "sections",
+    multiple=True,
+    metavar="NAME",
+    help="With --published: only this table. Repeatable.",
+)
 @click.option("--device", help="Fit the rows of this device.")
 @click.option("--model", help="Fit the rows of this model.")
 @click.option("--tp", type=click.IntRange(min=1), help="Fit the rows of this tensor-parallel size.")
@@ -174,6 +188,8 @@ def calibrate(
     measurements: Path | None,
     out: Path | None,
     run_name: str | None,
+    published: Path | None,
+    sections: tuple[str, ...],
     device: str | None,
     model: str | None,
     tp: int | None,
@@ -193,18 +209,51 @@ def calibrate(
 
     With --check RUN, a scenario or a folder that holds one: replay its measured run (workload serving_run) and print
     the errors of makespan, TTFT, TPOT and end to end time.
+
+    With --published FOLDER: fits, composed steps and simulated runs against what was published, some minutes. FOLDER
+    holds the tables as tests/data/calibration of the source repository does.
     """
     from sim.cli import _calibrate
 
-    if (measurements is None) == (run_name is None):
-        raise click.UsageError("Give MEASUREMENTS to fit, or --check RUN.")
+    if [measurements, run_name, published].count(None) != 2:
+        raise click.UsageError("Give MEASUREMENTS to fit, --check RUN or --published FOLDER.")
     if run_name is not None:
+        _only("--check", "run_name", "overrides")
         _calibrate.check_run(run_name, overrides)
         return
+    if published is not None:
+        _only("--published", "published", "sections")
+        _calibrate.print_published(published, sections)
+        return
     assert measurements is not None
+    _only("MEASUREMENTS", *_FITTING)
     figures = {"slowdown": slowdown, "host0_ms": host0_ms, "host1_ms": host1_ms}
     choice = _calibrate.Choice(device, model, tp, fixed, source, resamples, figures)
     _calibrate.fit_profile(measurements, out or Path("profile.yaml"), choice)
+
+
+_FITTING = (
+    "measurements",
+    "out",
+    "device",
+    "model",
+    "tp",
+    "fixed",
+    "host0_ms",
+    "host1_ms",
+    "slowdown",
+    "source",
+    "resamples",
+)
+
+
+def _only(what: str, *known: str) -> None:
+    """Refuse options that would change nothing."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name or ""
+        if name not in known and context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{option.opts[0]} changes nothing with {what}.")
 
 
 @windtunnel.command(short_help="Turn an engine's log into measured steps.")

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sim.calibration.mixed import Place, mixed_steps
+from sim.calibration.evidence import joint_steps
 from sim.calibration.steps import Steps
-from sim.calibration.tables import choose, read_table
-from sim.cost import _memory, _profiles
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "calibration"
@@ -26,22 +24,7 @@ def rows(name: str) -> list[dict[str, str]]:
 @cache
 def rtx_steps() -> Steps:
     """Mixed batches of the RTX PRO 6000 that its engine can form."""
-    profile = _profiles.load(_profiles.FOLDER / f"{RTX}.yaml")
-    kv = _memory.profile_capacity(profile, profile.device, memory_share=0.9, other_gib=1.4)
-    place = Place("rtxpro6000-96gb", "llama-3.1-8b", layers=32, budget_tokens=2048, kv_tokens=kv)
-    stem = "rtxpro6000_Llama-3.1-8B_tp1"
-    return mixed_steps(DATA / f"{stem}_mixed_attention.csv.gz", DATA / f"{stem}_layers.csv.gz", place)
-
-
-def static_batch(device: str, model: str, tp: int, phase: str) -> Steps:
-    """Whole steps of a static batch: its prefill, or its decode step at the mean context."""
-    table = choose(read_table(DATA / "static_batch_steps.csv.gz"), device=device, model=model, tp=float(tp))
-    batch, prompt, output = table["batch"], table["prompt_tokens"], table["output_tokens"]
-    none = np.zeros(len(batch))
-    if phase == "decode":
-        return Steps(device, model, tp, none, none, batch, batch * (prompt + output / 2), none, table["decode_step_ms"])
-    pairs = batch * prompt * (prompt + 1) / 2
-    return Steps(device, model, tp, batch * prompt, pairs, none, none, batch, table["prefill_ms"])
+    return joint_steps(DATA)
 
 
 def some_steps(count: int = 200, seed: int = 3, noise: float = 0.0) -> Steps:

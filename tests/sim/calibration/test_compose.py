@@ -5,18 +5,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sim.calibration.compose import Batches, compose, random_batches, steps_of
-from sim.calibration.fit import LINEAR, by_phase, design, fit
+from sim.calibration.compose import Batches, compose
+from sim.calibration.evidence import BANDWIDTH, composed_fit, has_experts
 from sim.calibration.operators import Operators
 from sim.calibration.steps import PHASES
 from sim.calibration.tables import choose
-from sim.cost import _memory, _models, _profiles
+from sim.cost import _models
 from sim.errors import ScenarioError
 from tests.sim.calibration.shipped import DATA, rows
 
-BANDWIDTH = {"A100-SXM-80GB": 2.039e12, "H100-SXM-80GB": 3.35e12}
-DEVICE = {"A100-SXM-80GB": "a100-80gb", "H100-SXM-80GB": "h100-80gb"}
-KNOTS = (0, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 PUBLISHED = [row for row in rows("fit_errors_composed.csv") if row["form"] == "knots"]
 QUICK = {("llama-3-8b", "1"), ("llama-2-7b", "1"), ("qwen3-30b-a3b", "2")}
 """Dense, multi-head and expert: every other model is composed in the slow tests."""
@@ -90,27 +87,6 @@ def test_what_no_table_holds_is_refused() -> None:
         operators("A100-SXM-80GB").experts(one(1), 4096, 999, 2, 8, 1)
 
 
-@cache
-def compared(device: str, model: str, tp: int) -> tuple[dict[str, float], float]:
-    """Errors by phase of a fit to 900 batches on 600 others; how far its steps are from the shipped coefficients'."""
-    shape = _models.load(_models.FOLDER / f"{model}.yaml")
-    shipped = _profiles.find(device=DEVICE[device], model=model, tp=tp)
-    assert shipped is not None
-    kv = _memory.profile_capacity(shipped, DEVICE[device], memory_share=0.9, other_gib=1.4)
-    parts = []
-    for count, seed in ((900, 1), (600, 2)):
-        batches = random_batches(count, kv, seed)
-        ms = compose(batches, operators(device), shape, tp, BANDWIDTH[device])
-        parts.append(steps_of(batches, ms, DEVICE[device], model, tp))
-    found = fit(parts[0], knots=KNOTS, resamples=0)
-    _, table = design(parts[1], found.knots, {})
-    times = shipped.times
-    own = np.array([times["t0_ms"], *(ms for _, ms in shipped.token_ms), *(times[name] for name in LINEAR)])
-    fitted, said = table @ found.values, table @ own
-    errors = by_phase(fitted / parts[1].ms - 1, parts[1].phase)
-    return {name: errors[name][0] for name in PHASES}, float(np.abs(fitted / said - 1).mean() * 100)
-
-
 def cases():
     for row in PUBLISHED:
         marks = () if (row["model"], row["tp"]) in QUICK else pytest.mark.slow
@@ -120,7 +96,7 @@ def cases():
 @pytest.mark.parametrize("row", list(cases()))
 def test_composed_steps_give_the_shipped_coefficients(row: dict[str, str]) -> None:
     """Step times of a fit to composed batches are within 3 % of the shipped coefficients', on average over batches."""
-    errors, apart = compared(row["device"], row["model"], int(row["tp"]))
+    errors, apart = composed_fit(DATA, row["device"], row["model"], int(row["tp"]))
     assert apart < 3.0
     # Other random batches, and operators at points that no table has: a model's own error is near, not equal.
     assert errors == pytest.approx({phase: float(row[f"{phase}_mape"]) for phase in PHASES}, abs=3.0)
@@ -132,9 +108,9 @@ def test_composed_steps_give_the_shipped_coefficients(row: dict[str, str]) -> No
 def test_average_errors_are_the_published_ones(device: str, experts: bool) -> None:
     """By device, kind of model and phase, the mean error over models is within a point of the published one."""
     known = [row for row in PUBLISHED if row["device"] == device]
-    chosen = [row for row in known if any(name in row["model"] for name in ("mixtral", "a3b", "a22b")) == experts]
+    chosen = [row for row in known if has_experts(row["model"]) == experts]
     assert len(chosen) == (5 if experts else 18)
     for phase in PHASES:
-        own = np.mean([compared(row["device"], row["model"], int(row["tp"]))[0][phase] for row in chosen])
+        own = np.mean([composed_fit(DATA, row["device"], row["model"], int(row["tp"]))[0][phase] for row in chosen])
         published = np.mean([float(row[f"{phase}_mape"]) for row in chosen])
         assert own == pytest.approx(published, abs=1.0), phase

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from sim.calibration import fit as fitting
+from sim.calibration.evidence import static_fit
 from sim.calibration.fit import COLUMNS, LINEAR, bends, fit
 from sim.calibration.steps import PHASES, Steps
 from sim.errors import ScenarioError
-from tests.sim.calibration.shipped import rows, rtx_steps, some_steps, static_batch
+from tests.sim.calibration.shipped import DATA, rows, rtx_steps, some_steps
 
 TRUE = {"prefill_pair_ms": 1e-6, "decode_seq_ms": 0.03, "decode_ctx_ms": 1e-4, "prefill_chunk_ms": 0.4}
 
@@ -157,11 +158,7 @@ STATIC = [each for each in rows("fit_errors_static_batch.csv") if each["form"] =
 def test_whole_steps_of_a_static_batch(row: dict[str, str]) -> None:
     """Leave-one-configuration-out error of each phase: decode within 1 point of the published one, prefill within 2."""
     phase = row["phase"]
-    steps = static_batch(row["device"], row["model"], int(row["tp"]), phase)
-    absent = ("prefill_pair_ms", "prefill_chunk_ms") if phase == "decode" else ("decode_ctx_ms", "prefill_chunk_ms")
-    fixed = dict.fromkeys((*absent, "decode_seq_ms"), 0.0)
-    knots = (0, 16) if phase == "decode" else None
-    mean, _ = fit(steps, fixed=fixed, knots=knots, resamples=0).error_percent[phase]
+    mean, _ = static_fit(DATA, row["device"], row["model"], int(row["tp"]), phase).error_percent[phase]
     assert mean == pytest.approx(float(row["loo_mape"]), abs=1.0 if phase == "decode" else 2.0)
 
 

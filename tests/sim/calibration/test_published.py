@@ -7,12 +7,12 @@ from sim.calibration.published import closed_loop, saturated
 from tests.sim.calibration.shipped import DATA
 
 SATURATED = {  # makespan error in percent by slowdown 1.0, 1.15, 1.3, 1.45: published for the same coefficients
-    "A100-SXM-80GB qwen3-14b tp1, random 2K input": (-28, -20, -12, -4),
-    "A100-SXM-80GB qwen3-14b tp1, random 4K input": (-27, -20, -13, -5),
-    "A100-SXM-80GB qwen3-14b tp1, random 32K input": (-18, -7, 3, 13),
-    "A100-SXM-80GB qwen3-235b-a22b tp8, random 2K input": (-18, -11, -4, 3),
-    "A100-SXM-80GB qwen3-235b-a22b tp8, random 4K input": (-23, -17, -10, -4),
-    "A100-SXM-80GB qwen3-235b-a22b tp8, random 32K input": (-25, -17, -9, -1),
+    "A100 qwen3-14b tp1, 500 of 2000 in, 100 out": (-28, -20, -12, -4),
+    "A100 qwen3-14b tp1, 500 of 4000 in, 200 out": (-27, -20, -13, -5),
+    "A100 qwen3-14b tp1, 100 of 32000 in, 100 out": (-18, -7, 3, 13),
+    "A100 qwen3-235b-a22b tp8, 500 of 2000 in, 100 out": (-18, -11, -4, 3),
+    "A100 qwen3-235b-a22b tp8, 500 of 4000 in, 200 out": (-23, -17, -10, -4),
+    "A100 qwen3-235b-a22b tp8, 100 of 32000 in, 100 out": (-25, -17, -9, -1),
 }
 
 

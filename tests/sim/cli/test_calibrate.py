@@ -7,7 +7,7 @@ import pytest
 from sim.calibration.steps import write
 from sim.cli import main
 from sim.cost import _profiles
-from tests.sim.calibration.shipped import RTX, SCENARIO, some_steps
+from tests.sim.calibration.shipped import DATA, RTX, SCENARIO, some_steps
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -79,12 +79,45 @@ def test_what_cannot_be_is_one_line(
     assert {path.name for path in tmp_path.iterdir()} == {"steps.csv", "decodes.csv"}
 
 
-@pytest.mark.parametrize("arguments", [(), ("steps.csv", "--check", "smoke")])
+@pytest.mark.parametrize("arguments", [(), ("steps.csv", "--check", "smoke"), ("--published", ".", "--check", "smoke")])
 def test_it_fits_or_checks(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
-    """One of the two."""
+    """One of the three."""
     code, _, err = call(capsys, "calibrate", *arguments)
     assert code == 2
-    assert "Give MEASUREMENTS to fit, or --check RUN." in err
+    assert "Give MEASUREMENTS to fit, --check RUN or --published FOLDER." in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("steps.csv", "--set", "seed=1"), "--set changes nothing with MEASUREMENTS."),
+        (("--check", "smoke", "--slowdown", "1.0"), "--slowdown changes nothing with --check."),
+        (("--published", ".", "-o", "x.yaml"), "-o changes nothing with --published."),
+        (("steps.csv", "--section", "memory"), "--section changes nothing with MEASUREMENTS."),
+    ],
+)
+def test_options_of_another_use_are_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    """None is taken in silence."""
+    code, out, err = call(capsys, "calibrate", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_published_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that were asked for, in their order; an unknown one is refused with the nearest name."""
+    code, out, _ = call(capsys, "calibrate", "--published", str(DATA), "--section", "memory", "--section", "static")
+    assert code == 0
+    titles = [line.split(":")[0] for line in out.splitlines() if line and not line.startswith("|")]
+    assert titles == ["memory", "static"]
+    assert "| yi-34b, budget 2,048 | h100, 2 | 332,688 |" in out
+    code, out, err = call(capsys, "calibrate", "--published", str(DATA), "--section", "memori")
+    assert (code, out) == (1, "")
+    assert err == "error: --section memori: no such table; did you mean 'memory'?\n"
+    code, out, err = call(capsys, "calibrate", "--published", "nowhere", "--section", "static")
+    assert (code, out.count("\n")) == (1, 4)
+    assert err.startswith("error: nowhere holds no fit_errors_static_batch.csv")
 
 
 @pytest.mark.parametrize("run", [SCENARIO, SCENARIO.parent])

@@ -40,7 +40,7 @@ WEIGHTS = {  # GiB a GPU of bf16 weights and KV bytes a token and GPU, from the 
     ("mistralai/Mistral-Nemo-Instruct-2407", "2"): (11.41, 81920),
     ("01-ai/Yi-34B", "2"): (32.03, 122880),
 }
-MEASURED = [r for r in rows("kv_capacity_measured.csv") if (r["model"], r["tp"]) in WEIGHTS]
+MEASURED = [r for r in rows("calibration/kv_capacity_measured.csv") if (r["model"], r["tp"]) in WEIGHTS]
 
 
 @pytest.mark.parametrize("row", MEASURED, ids=lambda r: f"{r['model']}-tp{r['tp']}-{r['max_num_batched_tokens']}")

@@ -44,7 +44,7 @@ def capacity(row: dict[str, str], other_gib: float) -> int:
     return _memory.shape_capacity(model, device, tp, memory_share=0.9, other_gib=other_gib)
 
 
-MEASURED = rows("kv_capacity_measured.csv")
+MEASURED = rows("calibration/kv_capacity_measured.csv")
 DENSE = [row for row in MEASURED if row["device"].startswith("H100") and "Scout" not in row["model"]]
 
 
