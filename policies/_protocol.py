@@ -41,6 +41,18 @@ class RequestView:
 
 
 @dataclass(slots=True)
+class Ended:
+    """Means over the requests that ended on an engine."""
+
+    prompt_tokens: float
+    output_tokens: float
+    prefill_s: float
+    """From its first step to its first token."""
+    decode_s: float
+    """From the first token to the last."""
+
+
+@dataclass(slots=True)
 class Report:
     """What an engine last said of itself."""
 
@@ -56,6 +68,10 @@ class Report:
     """Prompt tokens of waiting requests that are not cached; None: the engine does not say."""
     tokens_per_s: float | None = None
     """Rate of generation; None: the engine does not say."""
+    busy_share: float | None = None
+    """Share of the time since the reading before in which it computed, 0..1; None: the engine does not say."""
+    ended: Ended | None = None
+    """What ended there so far; None: nothing did, or the engine does not say."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +117,8 @@ class Policy:
     """True where a routing key alone decides the engine, by a hash that spreads keys evenly but for the luck of it."""
     may_refuse: ClassVar[bool] = False
     """True where the product refuses some requests though an engine is available."""
+    sees_all: ClassVar[bool] = False
+    """True for a rule that no router could follow: reports are of this instant, and caches are known exactly."""
 
     def refuse_negative(self, *names: str) -> None:
         """Refuse parameters below zero, for a policy's own construction."""

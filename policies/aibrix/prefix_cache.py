@@ -1,7 +1,7 @@
 """AIBrix ``prefix-cache``."""
 
 from dataclasses import dataclass
-from statistics import pstdev
+from statistics import stdev
 from typing import ClassVar
 
 from policies._load import random_least
@@ -17,7 +17,8 @@ class PrefixCache(Policy):
 
     1. ``max - min > imbalance`` of running requests (strict): only the pods with fewest are candidates.
     2. Candidates with a match, by matched percentage (whole percent, highest first), equal ones by running requests,
-       equal ones again at random: the first with ``running <= mean + factor * standard deviation`` over all pods.
+       equal ones again at random: the first with ``running <= mean + factor * standard deviation`` over all pods (of
+       the sample: divided by pods - 1).
     3. none: the pod with fewest running requests, ties uniform.
 
     The prompt is noted for whoever was taken: blocks of ``block_chars`` characters, at most ``capacity_blocks`` of
@@ -25,8 +26,8 @@ class PrefixCache(Policy):
 
     Source: vllm-project/aibrix ``pkg/plugins/gateway/algorithms/prefix_cache.go`` at e3e10f9e4. The capacity is split
     evenly over the pods here.
-    Known pathologies: the gate of step 1 ends locality for all while one pod is 9 requests ahead; with few pods the
-    standard deviation admits the busiest.
+    Known pathologies: the gate of step 1 ends locality for all while one pod is 9 requests ahead; with two pods the
+    busier is always within a standard deviation: ``(a - b) / 2`` above the mean, which is ``(a - b) / sqrt(2)``.
     Checked against: decision tables from the source; where prompts share nothing, least load with random ties.
     """
 
@@ -60,7 +61,7 @@ class PrefixCache(Policy):
             return None, "no_engine", 0
         index = self._index = self._index or self._make_index(request.chars_per_token, len(fleet.engines))
         matched = index.match(request.content, now)
-        engine = self._best_match(request, pods, matched, pick)
+        engine = self._best_match(request, pods, matched, index, pick)
         branch = "match" if engine else "match_too_busy" if any(pod in matched for pod in pods) else "no_match"
         chosen = engine or random_least(pods, pick)
         index.add(request.content, chosen, now)
@@ -72,17 +73,24 @@ class PrefixCache(Policy):
         return PrefixIndex(tokens, capacity_tokens=self.capacity_blocks * tokens / pods, ttl_s=self.ttl_s)
 
     def _best_match(
-        self, request: RequestView, pods: list[EngineView], matched: dict[EngineView, float], pick: Pick
+        self,
+        request: RequestView,
+        pods: list[EngineView],
+        matched: dict[EngineView, float],
+        index: PrefixIndex,
+        pick: Pick,
     ) -> EngineView | None:
         running = [pod.in_flight for pod in pods]
         least, most = min(running), max(running)
         is_uneven = most - least > self.imbalance_abs
-        limit = sum(running) / len(running) + self.std_dev_factor * pstdev(running)
+        deviation = stdev(running) if len(running) > 1 else 0.0
+        limit = sum(running) / len(running) + self.std_dev_factor * deviation
+        blocks = max(request.prompt_tokens // index.block_tokens, 1)
         ranked: dict[tuple[int, int], list[EngineView]] = {}
         for pod in pods:
             tokens = matched.get(pod, 0.0)
             if tokens and pod.in_flight <= limit and (not is_uneven or pod.in_flight == least):
-                percent = int(100 * tokens / request.prompt_tokens)
+                percent = int(100 * (tokens // index.block_tokens) / blocks)
                 ranked.setdefault((-percent, pod.in_flight), []).append(pod)
         if not ranked:
             return None

@@ -57,7 +57,8 @@ class Prefixaware(Policy):
         chunk = max(1, round(_CHUNK_CHARS / request.chars_per_token))
         content = self._in_chunks(request, chunk)
         engines, matched = self._walk(content, request.prompt_tokens, chunk, available)
-        if matched * request.chars_per_token < self.prefix_min_match_length:
+        # A partial chunk counts as a whole one.
+        if -(-matched // chunk) * _CHUNK_CHARS < self.prefix_min_match_length:
             engine, branch = self._qps.lowest(available, now), "short_match"
         else:
             engine, branch = pick(engines), "match" if matched else "no_match"

@@ -130,12 +130,39 @@ def test_verl_remembers_so_many_ids():
 
 
 def test_verl_by_hash():
-    """Under full determinism load and history mean nothing; ids are spread over all servers."""
-    desk = Desk(GlobalLoadBalancer(full_determinism=True), 0, 0, 0)
+    """Under full determinism load means nothing; ids are spread over all servers, and margins do not move them."""
+    desk = Desk(GlobalLoadBalancer(full_determinism=True, affinity_break_margin=1, balance_abs_threshold=1), 0, 0, 0)
     homes = {key: desk.choose(x_session_id=key) for key in "abcdefgh"}
-    desk.load(9, 0, 0)
-    assert homes == {key: desk.choose(x_session_id=key) for key in "abcdefgh"}
+    assert {branch for _, branch in homes.values()} == {"hash"}
     assert {place for place, _ in homes.values()} == {0, 1, 2}
+    desk.load(9, 0, 0)
+    for key, (place, _) in homes.items():
+        assert desk.choose(x_session_id=key) == (place, "known_id")
+
+
+def test_verl_by_hash_keeps_known_ids():
+    """The map is asked before the hash: a server that joins moves no known id, and takes new ones."""
+    desk = Desk(GlobalLoadBalancer(full_determinism=True), 0, 0)
+    homes = {str(key): desk.choose(x_session_id=str(key))[0] for key in range(8)}
+    desk.join()
+    assert homes == {key: desk.choose(x_session_id=key)[0] for key in homes}
+    assert 2 in {desk.choose(x_session_id=f"new {key}")[0] for key in range(20)}
+
+
+def test_verl_balance_thresholds():
+    """Pull request 6533: known ids are placed anew while max - min > abs and max > rel * min, both strictly."""
+    desk = Desk(GlobalLoadBalancer(balance_abs_threshold=4, balance_rel_threshold=2.0), 0, 0)
+    assert desk.choose(x_session_id="a") == (0, "new_id")
+    for loads, choice in (
+        ((4, 0), (0, "known_id")),  # a difference of exactly 4
+        ((10, 5), (0, "known_id")),  # more than 4, and exactly twice
+        ((5, 0), (1, "moved_id")),
+        ((0, 5), (0, "moved_id")),
+        ((5, 0), (1, "moved_id")),
+        ((11, 5), (1, "moved_id")),  # placed anew, at the least loaded server: where it was
+    ):
+        desk.load(*loads)
+        assert desk.choose(x_session_id="a") == choice, loads
 
 
 def test_verl_ties_and_margin():
@@ -413,3 +440,14 @@ def test_openrlhf_failure_and_change():
     assert desk.choose(x_smg_routing_key="b") == (2, "smallest_count")
     desk.leave(1)
     assert desk.choose(x_smg_routing_key="a") == (0, "smallest_count")
+
+
+def test_roll_takes_from_old_ranks_when_one_joins():
+    """4 environments on 2 ranks, a third joins: floor(4 * 2 / 3) = 2 stay, and the oldest of each rank is new."""
+    desk = Desk(EnvAffinity(), 0, 0)
+    assert [desk.choose(x_session_id=key)[0] for key in "abcd"] == [0, 1, 0, 1]
+    desk.join()
+    assert desk.choose(x_session_id="c") == (0, "known_env")
+    assert desk.choose(x_session_id="d") == (1, "known_env")
+    assert desk.choose(x_session_id="a") == (2, "new_env")
+    assert desk.choose(x_session_id="b") == (0, "new_env")

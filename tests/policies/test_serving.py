@@ -553,7 +553,7 @@ def test_aibrix_least_request_and_pair():
 
 
 def test_aibrix_least_kv_cache():
-    """Lowest reading, random of equals; a pod without one is passed over; without any at all the choice is random."""
+    """Lowest reading, last of equals; a pod without one is passed over; without any at all the choice is random."""
     desk = Desk(LeastKvCache(), 9, 0, 0)
     assert desk.choose() == (0, "no_report")
     assert desk.tied == [0, 1, 2]
@@ -562,8 +562,10 @@ def test_aibrix_least_kv_cache():
     desk.report(1, kv_share=0.2)
     assert desk.choose() == (1, "least_kv_cache")
     desk.report(2, kv_share=0.2)
+    assert desk.choose() == (2, "least_kv_cache")
+    desk.report(2, kv_share=0.3)
     assert desk.choose() == (1, "least_kv_cache")
-    assert desk.tied == [1, 2]
+    assert not desk.tied
     desk.up(True, False, True)
     assert desk.choose() == (2, "least_kv_cache")
 
@@ -583,7 +585,7 @@ def test_aibrix_prefers_the_better_match():
 
 
 def test_aibrix_skips_busy_matches():
-    """Running 7, 1, 1 have mean 3 and deviation 2.83: the limit is 5.83, or 8.66 with two deviations."""
+    """The deviation is the sample's: 7, 1, 1 have mean 3 and deviation 3.46, so the limit is 6.46, or 9.93 with two."""
     desk = Desk(PrefixCache(), 0, 0, 0)
     desk.choose(prompt((1, 50)))
     desk.load(7, 1, 1)
@@ -596,6 +598,22 @@ def test_aibrix_skips_busy_matches():
     desk.choose(prompt((1, 50)))
     desk.load(7, 1, 1)
     assert desk.choose(prompt((1, 50))) == (0, "match")
+    # 7, 5, 0: mean 4, deviation sqrt(26 / 2) = 3.61; divided by the number of pods it would be 2.94, and 7 too busy.
+    desk = Desk(PrefixCache(), 0, 0, 0)
+    desk.choose(prompt((1, 50)))
+    desk.load(7, 5, 0)
+    assert desk.choose(prompt((1, 50))) == (0, "match")
+
+
+def test_aibrix_counts_percent_of_whole_blocks():
+    """Of 10 tokens in blocks of 4 two blocks count: both is 100 %, one 50 %, and the two odd tokens are nothing."""
+    desk = Desk(PrefixCache(), 0, 0)
+    desk.choose(prompt((1, 8), (2, 2)))
+    desk.up(False, True)
+    desk.choose(prompt((1, 8), (3, 2)))
+    desk.up(True, True)
+    assert desk.choose(prompt((1, 8), (2, 2))) == (0, "match")
+    assert desk.tied == [0, 1]
 
 
 def test_aibrix_gate():
