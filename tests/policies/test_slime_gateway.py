@@ -59,7 +59,7 @@ def test_over_must_be_a_policy_of_the_gateway():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_radix_tree_middleware_changes_no_placement(seed):
-    """Pull request 1735: the former router decides alike with and without it, over loads, failures and shared prompts."""
+    """Pull request 1735: the former router decides alike with and without it, whatever the loads and failures."""
     draw = random.Random(seed)
     desks = [Desk(Router(radix_tree_middleware=on), 0, 0, 0, 0) for on in (False, True)]
     for _ in range(60):
