@@ -56,7 +56,7 @@ SIDEWAYS = {
 
 ALLOWED = {
     "simpy": {"sim.engine.shell", "sim.instants", "sim.router", "sim.client"},
-    "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report"},
+    "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report", "sim.sweep"},
     "altair": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
     "scipy": {"sim.stats", "sim.calibration.fit", "sim.conform._counts"},

@@ -71,7 +71,11 @@ _overrides = click.option(
     help="Run this arm beside the baseline. Repeatable.",
 )
 @_overrides
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Worker processes.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Worker processes; by default one a core, where that is worth their start.",
+)
 @click.option(
     "--out",
     type=click.Path(),
@@ -80,6 +84,7 @@ _overrides = click.option(
     callback=_folder,
     help="Folder of results.",
 )
+@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def run(
     scenario: str,
@@ -87,20 +92,24 @@ def run(
     seed: int | None,
     arms: tuple[str, ...],
     overrides: tuple[str, ...],
-    jobs: int,
+    jobs: int | None,
     out: Path,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Run every arm of SCENARIO on the same workloads and compare them with the baseline.
 
-    SCENARIO is a file, or the name of a shipped scenario.
+    SCENARIO is a file, or the name of a shipped scenario. Finished replications are stored at once: after any end the
+    same command goes on where it stopped.
     """
     from sim import interrupts
 
     with interrupts.deferred():
         from sim.cli._run import run_scenario
 
-    run_scenario(scenario, overrides, pairs=pairs, seed=seed, arms=arms, jobs=jobs, out=out, as_json=as_json)
+    run_scenario(
+        scenario, overrides, pairs=pairs, seed=seed, arms=arms, jobs=jobs, out=out, fresh=fresh, as_json=as_json
+    )
 
 
 @windtunnel.command(short_help="Check a scenario without running it.")

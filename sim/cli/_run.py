@@ -19,8 +19,9 @@ def run_scenario(
     pairs: int | None,
     seed: int | None,
     arms: Sequence[str],
-    jobs: int,
+    jobs: int | None,
     out: Path,
+    fresh: bool,
     as_json: bool,
 ) -> None:
     """Run a scenario and print its result: tables, or one document alone on stdout."""
@@ -33,6 +34,7 @@ def run_scenario(
             scenario,
             jobs=jobs,
             out=out,
+            fresh=fresh,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
     if as_json:

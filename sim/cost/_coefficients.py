@@ -48,6 +48,10 @@ class Coefficients:
     """``host0 + t0 + g(N)`` by N, as far as ``cover`` was asked; ``base[0]`` is 0."""
     _array: Floats = field(default_factory=lambda: np.zeros(1), repr=False, compare=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its terms alone travel between processes; ``base`` is found again where it is needed."""
+        return _kept, (self.t0, self.slopes, self.pair, self.seq, self.ctx, self.chunk, self.host0, self.host1)
+
     def cover(self, tokens: int) -> None:
         """Extend ``base`` in place up to steps of ``tokens`` tokens; who holds the list sees it grow."""
         first = len(self.base)

@@ -1,25 +1,31 @@
-"""Results on disk: ``<out>/<scenario>/<hash>/`` with one parquet file a table and ``manifest.json``.
+"""Results on disk: ``<out>/<scenario>/<hash>/`` with ``manifest.json``, ``values.parquet`` and one file a table.
 
 A result appears whole or not at all: it is written into a hidden folder beside its place, synced, and renamed. Running
-the same cell again replaces it by the same bytes, so nothing of the clock or the machine is written.
+the same cell again gives the same bytes, so nothing of the clock or the machine is written. Until a cell is complete
+its finished replications lie in a hidden folder, ``.<hash>``, from which the same command goes on after any end.
 """
 
 import io
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from struct import Struct
+from typing import Any, Final
 
 import polars as pl
 
 from sim.errors import ScenarioError
 from sim.log.frames import NAMES, Tables
 
-ROW_GROUP = 262_144
+ROW_GROUP: Final = 262_144
 """Rows of one parquet row group, fixed because the default depends on the machine's threads."""
+VALUES: Final = "values"
+_ENTRY: Final = Struct("<qq")
+_DRAFT: Final = re.compile(r"\.[0-9a-f]{16}-\d+(-old)?")
 
 
 def prepare(out: Path) -> None:
@@ -31,14 +37,17 @@ def prepare(out: Path) -> None:
         probe.unlink()
 
 
-def write(folder: Path, tables: Tables, manifest: dict[str, Any]) -> None:
-    """Write one result; a result that stands there already is replaced."""
+def write(folder: Path, tables: Tables | None, manifest: dict[str, Any], values: pl.DataFrame | None = None) -> None:
+    """Write one result, its tables and what was measured of each pair; one that stands there already is replaced."""
     draft = folder.with_name(f".{folder.name}-{os.getpid()}")
+    frames = {} if tables is None else {name: getattr(tables, name) for name in NAMES}
+    if values is not None:
+        frames[VALUES] = values
     with _explained(folder):
         try:
             draft.mkdir(parents=True)
-            for name in NAMES:
-                _write_table(draft / f"{name}.parquet", getattr(tables, name))
+            for name, frame in frames.items():
+                _write_table(draft / f"{name}.parquet", frame)
             text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
             _write_bytes(draft / "manifest.json", text.encode())
             _sync(draft)
@@ -51,6 +60,94 @@ def read(folder: Path) -> Tables:
     """The tables of a stored result."""
     with _explained(folder, "read"):
         return Tables(**{name: pl.read_parquet(folder / f"{name}.parquet") for name in NAMES})
+
+
+def has_tables(folder: Path) -> bool:
+    """Whether a stored result kept its tables, or only what was measured."""
+    return all((folder / f"{name}.parquet").is_file() for name in NAMES)
+
+
+def read_values(folder: Path) -> pl.DataFrame:
+    """What was measured of each pair of a stored result."""
+    with _explained(folder, "read"):
+        return pl.read_parquet(folder / f"{VALUES}.parquet")
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a stored result; None where there is none that can be read."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return manifest if isinstance(manifest, dict) else None
+
+
+class Journal:
+    """Finished replications of a cell that is not complete yet, as bytes by pair."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the place of the complete result."""
+        self.folder = folder.with_name(f".{folder.name}")
+
+    def add(self, found: Mapping[int, bytes]) -> None:
+        """Write some replications down; they are there at once and whole, or not at all."""
+        name = f"{min(found):07d}-{max(found):07d}"
+        draft = self.folder / f".{name}-{os.getpid()}"
+        with _explained(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                with draft.open("wb") as file:
+                    for pair, data in found.items():
+                        file.write(_ENTRY.pack(pair, len(data)) + data)
+                draft.replace(self.folder / f"{name}.part")
+            finally:
+                draft.unlink(missing_ok=True)
+
+    def read(self) -> Iterator[tuple[int, bytes]]:
+        """Pairs and bytes in no order; a pair may come twice, and the last bytes of a file may be cut short."""
+        with _explained(self.folder, "read"):
+            for path in sorted(self.folder.glob("*.part")):
+                data = path.read_bytes()
+                at = 0
+                while at + _ENTRY.size <= len(data):
+                    pair, size = _ENTRY.unpack_from(data, at)
+                    at += _ENTRY.size + size
+                    yield pair, data[at - size : at]
+
+    def discard(self) -> None:
+        """Forget them, once the cell is complete."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One run at a time writes into a folder, a second is told so. A lock ends with its process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    path = folder / ".lock"
+    with _explained(folder):
+        file = path.open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ScenarioError(f"another run is writing into {folder}: wait for it, or name another --out") from None
+        _clear_drafts(folder)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _clear_drafts(folder: Path) -> None:
+    """Take away what a process that was killed left half-written."""
+    for path in folder.iterdir():
+        if _DRAFT.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write_table(path: Path, frame: pl.DataFrame) -> None:

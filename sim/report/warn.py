@@ -13,15 +13,17 @@ ENOUGH_GROUPS = 60
 LOST = ("rejected", "failed", "unfinished")
 
 
-def digest(decisions: pl.DataFrame) -> str:
-    """Equal for arms that put the same requests together in every pair, whatever the names of the engines.
+def digests(decisions: pl.DataFrame) -> pl.DataFrame:
+    """``pair`` and ``decisions``: equal for arms that put the same requests together, whatever the engines' names.
 
     Each engine is named after the first request that it was sent, so two policies that differ only in which of equal
     engines they call first are found to be alike.
     """
     label = pl.when(pl.col("engine") >= 0).then(pl.col("request").min().over("pair", "engine")).otherwise(-1)
     chosen = decisions.sort("pair", "request", "attempt").select("pair", "request", "attempt", label.alias("engine"))
-    return hashlib.blake2b(chosen.to_numpy().tobytes(), digest_size=16).hexdigest()
+    pairs = chosen.partition_by("pair", maintain_order=True)
+    words = [hashlib.blake2b(each.to_numpy().tobytes(), digest_size=16).hexdigest() for each in pairs]
+    return pl.DataFrame({"pair": [each["pair"][0] for each in pairs], "decisions": words})
 
 
 def warnings_of(arms: Sequence[Arm], metrics: Sequence[str]) -> list[str]:

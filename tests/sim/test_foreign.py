@@ -10,7 +10,7 @@ from sim import foreign
 from sim.errors import ScenarioError
 from sim.scenario import Cell, check, load_scenario, shipped
 from sim.sweep import run
-from sim.worker import simulate
+from sim.worker import packed
 
 POLICY = """\
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ def scenario(folder: Path, body: str = FINE, extra: str = "a: int = 1", text: st
 def failure(folder: Path, body: str = FINE, extra: str = "a: int = 1") -> str:
     """The one line that a run of the user's policy ends in."""
     with pytest.raises(ScenarioError) as caught:
-        simulate(scenario(folder, body, extra).arms["sticky_least_loaded"], [0])
+        packed(scenario(folder, body, extra).arms["sticky_least_loaded"], 0)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -137,7 +137,7 @@ def test_workers_say_the_same(tmp_path: Path, jobs: int) -> None:
 def test_ctrl_c_in_a_policy_stays_ctrl_c(tmp_path: Path) -> None:
     """It is the user's wish, not a fault of the file."""
     with pytest.raises(KeyboardInterrupt):
-        simulate(scenario(tmp_path, "raise KeyboardInterrupt").arms["sticky_least_loaded"], [0])
+        packed(scenario(tmp_path, "raise KeyboardInterrupt").arms["sticky_least_loaded"], 0)
 
 
 def test_shipped_policies_are_not_wrapped() -> None:
@@ -219,7 +219,7 @@ def play(path: Path) -> None:
     """Everything that is done with a scenario's workload."""
     made = load_scenario(path)
     check(made)
-    simulate(next(iter(made.arms.values())), [0])
+    packed(next(iter(made.arms.values())), 0)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_numbers_within_their_bounds_overflow_in_one_line_or_not_at_all(override
 def outcome(cell: Cell) -> str:
     """How one replication ends; a traceback is none."""
     try:
-        simulate(cell, [0])
+        packed(cell, 0)
     except ScenarioError as error:
         return str(error).removeprefix(f"arm {cell.arm}: ").partition(" (")[0]
     return "done"
@@ -285,4 +285,4 @@ def test_times_that_add_up_to_more_than_there_is() -> None:
     """Twelve turns of 30 years each do not fit an int64 of nanoseconds."""
     made = load_scenario("smoke", ("workload.turns=12", "workload.tool_delay_s=1e9"))
     with pytest.raises(ScenarioError, match="the numbers of this scenario overflow"):
-        simulate(next(iter(made.arms.values())), [0])
+        packed(next(iter(made.arms.values())), 0)

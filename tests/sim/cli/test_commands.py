@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from sim.cli import main
+from sim.log.packed import unpack
+from sim.log.store import Journal
 from sim.scenario import load_scenario, schema, shipped
 
 ROOT = Path(__file__).parents[3]
@@ -171,7 +173,7 @@ def test_an_output_folder_that_cannot_be_written(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path, jobs: str) -> None:
-    """One line, exit code 130, and every folder of a result that is there is whole."""
+    """One line, exit code 130; what is there are finished replications, each whole."""
     process = start(
         "run",
         "slime_group_affinity",
@@ -194,7 +196,10 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path, jobs: str) -> None:
     assert out == ""
     assert err.splitlines()[-1] == "interrupted: nothing half-written is left"
     assert "Traceback" not in err
-    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    left = [path for path in folder.rglob("*") if path.is_file()]
+    assert all(path.suffix == ".part" and path.parent.name.startswith(".") for path in left)
+    journal = [entry for part in folder.iterdir() for entry in Journal(folder / part.name[1:]).read()]
+    assert all(unpack(data) is not None for _, data in journal)
 
 
 def test_a_closed_pipe_is_quiet() -> None:

@@ -12,7 +12,7 @@ from sim.metrics import METRICS
 from sim.report import Result, document, print_result, schema, to_json
 from sim.report.placements import Placed
 from sim.report.table import number
-from sim.report.warn import digest
+from sim.report.warn import digests
 from tests.sim.results import CLASSES, SHOWN, arm, result, two_arms
 
 
@@ -169,6 +169,9 @@ def test_digest_is_blind_to_names_of_engines() -> None:
     rows = [(0, 0, 0, 1), (0, 1, 0, 0), (0, 2, 0, 1), (0, 3, 0, -1)]
     swapped = [(0, 3, 0, -1), (0, 0, 0, 0), (0, 2, 0, 0), (0, 1, 0, 1)]
     moved = [(0, 0, 0, 1), (0, 1, 0, 0), (0, 2, 0, 0), (0, 3, 0, -1)]
-    one, two, three = (digest(pl.DataFrame(each, schema=columns, orient="row")) for each in (rows, swapped, moved))
+    one, two, three = (
+        digests(pl.DataFrame(each, schema=columns, orient="row"))["decisions"].to_list()
+        for each in (rows, swapped, moved)
+    )
     assert one == two
     assert one != three

@@ -1,0 +1,104 @@
+"""What is kept of each pair of a cell beside its tables: all metrics, how its decisions went, its placement class."""
+
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from sim import metrics
+from sim.log import store
+from sim.log.frames import Tables
+from sim.report.placements import Placed, place
+from sim.report.result import Arm
+from sim.report.warn import digests
+from sim.scenario import RESULTS_VERSION, Cell
+from sim.scenario._rules import reads_key
+
+VERSIONED: Final = ("windtunnel", "simpy", "numpy", "polars", "scipy", "blake3", "xxhash")
+PACKAGES: Final = ("policies", "sim")
+
+
+def values_of(cell: Cell, tables: Tables) -> pl.DataFrame:
+    """One row a pair: ``pair``, ``groups``, ``decisions`` (a digest), ``class`` of its placement, and every metric."""
+    scope = cell.client.scope
+    placed = None
+    if scope != "request" and reads_key(cell):
+        placed = place(tables.requests, scope, cell.engines)
+    classes = placed.classes if placed else tables.replications.select("pair", pl.lit(None, pl.String).alias("class"))
+    groups = tables.groups.group_by("pair").agg(pl.len().cast(pl.Int64).alias("groups"))
+    return (
+        metrics.measure(tables)
+        .join(groups, on="pair", how="left")
+        .join(digests(tables.decisions), on="pair", how="left")
+        .join(classes, on="pair", how="left")
+        .select("pair", "groups", "decisions", "class", *metrics.METRICS)
+        .sort("pair")
+    )
+
+
+def summary(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Rows of several runs of ``values_of``, by pair."""
+    return pl.concat(parts).unique("pair", keep="first").sort("pair")
+
+
+def arm_of(name: str, cell: Cell, folder: Path, pairs: int, *, null_control: bool = False) -> Arm:
+    """An arm with its first pairs, as it is stored; a pair that failed has no values."""
+    every = pl.DataFrame({"pair": pl.Series(range(pairs), dtype=pl.Int64)})
+    rows = every.join(store.read_values(folder), on="pair", how="left").sort("pair")
+    ran = rows.filter(pl.col("decisions").is_not_null())
+    return Arm(
+        name=name,
+        hash=cell.hash,
+        folder=folder,
+        values=rows.select("pair", *metrics.METRICS),
+        decisions=hashlib.blake2b("".join(ran["decisions"]).encode(), digest_size=16).hexdigest(),
+        groups=min(ran["groups"].to_list(), default=0),
+        placed=_placed(ran, cell),
+        null_control=null_control,
+        is_hashed=cell.router.policy.places_by_hash,
+    )
+
+
+def _placed(rows: pl.DataFrame, cell: Cell) -> Placed | None:
+    classes = rows["class"]
+    if classes.is_empty() or classes.null_count():
+        return None
+    keys = {sum(int(count) for count in name.split(":")) for name in classes.unique()}
+    return Placed(keys.pop(), cell.engines, rows.select("pair", "class")) if len(keys) == 1 else None
+
+
+def manifest(scenario: str, arms: Sequence[str], cell: Cell) -> dict[str, Any]:
+    """What a stored cell is, and what made it; pairs and failures are added when it is complete."""
+    return {
+        "scenario": scenario,
+        "arms": list(arms),
+        "cell": cell.resolved,
+        "hash": cell.hash,
+        "seed": cell.seed,
+        "results_version": RESULTS_VERSION,
+        "code": code(),
+        "versions": versions(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of what numbers depend on."""
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in VERSIONED}
+
+
+@cache
+def code() -> str:
+    """Digest of the program's own source: a result of other code is run again rather than believed."""
+    root = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((root / package).rglob("*")):
+            if path.suffix in (".py", ".yaml", ".json"):
+                digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
