@@ -96,7 +96,7 @@ def run(
     out: Path,
     fresh: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Run every arm of SCENARIO on the same workloads and compare them with the baseline.
 
     SCENARIO is a file, or the name of a shipped scenario. Finished replications are stored at once: after any end the
@@ -107,7 +107,7 @@ def run(
     with interrupts.deferred():
         from sim.cli._run import run_scenario
 
-    run_scenario(
+    return run_scenario(
         scenario, overrides, pairs=pairs, seed=seed, arms=arms, jobs=jobs, out=out, fresh=fresh, as_json=as_json
     )
 

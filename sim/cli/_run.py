@@ -23,8 +23,8 @@ def run_scenario(
     out: Path,
     fresh: bool,
     as_json: bool,
-) -> None:
-    """Run a scenario and print its result: tables, or one document alone on stdout."""
+) -> int:
+    """Run a scenario and print its result: tables, or one document alone on stdout. 1: some replications failed."""
     scenario = load_scenario(name, overrides).select(pairs=pairs, seed=seed, arms=arms)
     notes = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -44,3 +44,4 @@ def run_scenario(
     is_variant = bool(overrides or arms) or pairs is not None or seed is not None
     for path in report.save_charts(result, out / scenario.name, is_variant=is_variant):
         notes.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    return int(result.failures > 0)

@@ -56,10 +56,13 @@ def write(folder: Path, tables: Tables | None, manifest: dict[str, Any], values:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def read(folder: Path) -> Tables:
-    """The tables of a stored result."""
+def read(folder: Path, pairs: int | None = None) -> Tables:
+    """The tables of a stored result, of its first pairs or of all."""
     with _explained(folder, "read"):
-        return Tables(**{name: pl.read_parquet(folder / f"{name}.parquet") for name in NAMES})
+        found = {name: pl.read_parquet(folder / f"{name}.parquet") for name in NAMES}
+    if pairs is None or found["replications"].height <= pairs:
+        return Tables(**found)
+    return Tables(**{name: frame.filter(pl.col("pair") < pairs) for name, frame in found.items()})
 
 
 def has_tables(folder: Path) -> bool:

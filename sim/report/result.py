@@ -48,8 +48,8 @@ class Arm:
         return self.values[metric].fill_null(float("nan")).to_numpy()
 
     def tables(self) -> Tables:
-        """The stored tables: requests, decisions, groups, engines, replications."""
-        return store.read(self.folder)
+        """The stored tables of these pairs: requests, decisions, groups, engines, replications."""
+        return store.read(self.folder, self.values.height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,8 @@ class Result:
     comparisons: list[Comparison]
     placements: list[Placement]
     warnings: list[str] = field(default_factory=list)
+    failures: int = 0
+    """Replications that raised; the warnings say which, their pairs have no values."""
 
     @property
     def values(self) -> pl.DataFrame:

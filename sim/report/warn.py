@@ -40,7 +40,7 @@ def warnings_of(arms: Sequence[Arm], metrics: Sequence[str]) -> list[str]:
 def _lost(arms: Sequence[Arm], metrics: Sequence[str]) -> Iterator[str]:
     latencies = [name for name in metrics if METRICS[name].is_latency]
     for arm in arms:
-        counts = {name: int(arm.column(name).sum()) for name in LOST}
+        counts = {name: int(arm.values[name].sum()) for name in LOST}
         if not any(counts.values()):
             continue
         lost = ", ".join(f"{count} {name}" for name, count in counts.items() if count)

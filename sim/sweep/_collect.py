@@ -20,7 +20,7 @@ from sim.log.packed import unpack
 from sim.log.record import Log
 from sim.scenario import Cell
 from sim.sweep._pools import Inline, Pool, Task, cores, processes
-from sim.sweep._stored import summary, values_of
+from sim.sweep._stored import values_of
 from sim.worker import Done
 
 MOMENT_S: Final = 0.3
@@ -45,6 +45,8 @@ class Run:
     """Pairs 0 to this are wanted."""
     stored: int = 0
     """Pairs 0 to this are in the stored result."""
+    tabled: int = 0
+    """Of them, those whose tables an earlier command stored; the others are in the journal too."""
     journal: set[int] = field(default_factory=set)
     """Pairs beyond them that are done and stored one by one."""
     dealt: int = 0
@@ -124,11 +126,13 @@ class Collector:
             if self.fresh:
                 store.Journal(run.folder).discard()
             else:
-                run.stored = _stored(run.folder, self.manifest(cell), self.keep_tables)
-                run.journal = {pair for pair, log in _journal(run.folder) if pair >= run.stored}
+                known, has_tables = _stored(run.folder, self.manifest(cell))
+                run.stored = known if has_tables or (known >= pairs and not self.keep_tables) else 0
+                run.tabled = known if has_tables else 0
+                run.journal = {pair for pair, _ in _journal(run.folder) if pair >= run.tabled}
         if pairs > run.wanted:
-            known = run.stored + len(run.journal)
-            self.done += min(pairs, known) - min(run.wanted, known)
+            there = {*range(run.stored), *run.journal}
+            self.done += sum(run.wanted <= pair < pairs for pair in there)
         run.wanted = max(run.wanted, pairs)
         return run
 
@@ -138,7 +142,7 @@ class Collector:
         self._say()
         under_way = 0
         while waiting or under_way:
-            while under_way < 2 * self.pool.workers and (task := self._next(waiting)) is not None:
+            while under_way < self.pool.depth and (task := self._next(waiting)) is not None:
                 self.pool.submit(task)
                 under_way += 1
             if under_way:
@@ -205,34 +209,30 @@ class Collector:
     # -- cells -------------------------------------------------------------------------------------------------------
 
     def _finish(self, run: Run) -> None:
-        """Put a cell's tables together, store them with what they measure, and forget the single replications."""
+        """Put a cell's tables together and store them with what they measure.
+
+        All pairs are measured at once: sums of floats depend, in the last bit, on what stands beside them.
+        """
         if run.wanted <= run.stored:
             return
-        journal = store.Journal(run.folder)
-        logs = {pair: log for pair, log in _journal(run.folder) if run.stored <= pair}
-        if not logs and not run.stored:
-            run.is_lost = True
-            return
-        parts = []
-        values = []
-        if run.stored:
-            values.append(store.read_values(run.folder))
-            if self.keep_tables:
-                parts.append(store.read(run.folder))
+        logs = {pair: log for pair, log in _journal(run.folder) if run.tabled <= pair < run.wanted}
+        parts = [store.read(run.folder, run.tabled)] if run.tabled else []
         if logs:
             pairs = sorted(logs)
             with explained(run.cell.arm):
-                fresh = frames.read_logs([logs.pop(pair) for pair in pairs], pairs)
-            parts.append(fresh)
-            values.append(values_of(run.cell, fresh))
-        tables = frames.concat(parts) if self.keep_tables else None
-        measured = summary(values)
+                parts.append(frames.read_logs([logs.pop(pair) for pair in pairs], pairs))
+        elif not parts:
+            run.is_lost = True
+            return
+        tables = frames.concat(parts)
         failures = {str(pair): text for pair, text in sorted(run.failures.items())}
-        manifest = {**self.manifest(run.cell), "pairs": measured.height, "failures": failures}
-        store.write(run.folder, tables, manifest, measured)
-        journal.discard()
-        run.journal.clear()
+        manifest = {**self.manifest(run.cell), "pairs": run.wanted, "failures": failures}
+        store.write(run.folder, tables if self.keep_tables else None, manifest, values_of(run.cell, tables))
         run.stored = run.wanted
+
+    def settle(self, run: Run) -> None:
+        """No more pairs of this cell will be wanted: what it was put together from is forgotten."""
+        store.Journal(run.folder).discard()
 
 
 def _journal(folder: Path) -> Iterator[tuple[int, Log]]:
@@ -241,14 +241,14 @@ def _journal(folder: Path) -> Iterator[tuple[int, Log]]:
             yield pair, log
 
 
-def _stored(folder: Path, manifest: dict[str, Any], needs_tables: bool) -> int:
-    """Pairs of a stored result that may stand for new ones: made by the same code, and without a failure."""
+def _stored(folder: Path, manifest: dict[str, Any]) -> tuple[int, bool]:
+    """Pairs of a stored result that may stand for new ones (of the same code, none failed), and if it kept tables."""
     found = store.read_manifest(folder)
     if found is None or any(found.get(key) != manifest[key] for key in ("hash", "code", "versions")):
-        return 0
+        return 0, False
     if found.get("failures") or not (folder / f"{store.VALUES}.parquet").is_file():
-        return 0
-    return int(found["pairs"]) if store.has_tables(folder) or not needs_tables else 0
+        return 0, False
+    return int(found["pairs"]), store.has_tables(folder)
 
 
 def give_up(run: Run) -> NoReturn:

@@ -36,6 +36,10 @@ class Pool(Protocol):
 
     workers: int
 
+    @property
+    def depth(self) -> int:
+        """Tasks that it should hold, so that no worker waits for one."""
+
     def submit(self, task: Task) -> None:
         """Take a task."""
 
@@ -52,6 +56,7 @@ class Inline:
     """Runs a task when somebody waits for it."""
 
     workers = 1
+    depth = 1
 
     def __init__(self) -> None:
         self._tasks: deque[Task] = deque()
@@ -75,6 +80,11 @@ class Processes:
     _futures: dict["Future[Done]", Task] = field(default_factory=dict)
     _done: list[tuple[Task, Done]] = field(default_factory=list)
     _deaths: dict[Task, int] = field(default_factory=dict)
+
+    @property
+    def depth(self) -> int:
+        """One task for each worker to run, one to go on with."""
+        return 2 * self.workers
 
     def submit(self, task: Task) -> None:
         """Take a task."""

@@ -1,6 +1,7 @@
 """All replications of all arms of one scenario, stored and compared."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sim.errors import ScenarioError
@@ -43,11 +44,15 @@ def run(
         names = [name for name, other in scenario.arms.items() if other.hash == cell.hash]
         return manifest(scenario.name, names, cell)
 
+    def settled(done: Run) -> Sequence[Run]:
+        collector.settle(done)
+        return ()
+
     folder = Path(out) / scenario.name
     with Collector(folder, jobs=jobs, fresh=fresh, manifest=described, told=progress, pool=pool) as collector:
         for cell in scenario.arms.values():
             collector.want(cell, scenario.pairs)
-        collector.collect(lambda _: ())
+        collector.collect(settled)
     for each in collector.runs.values():
         if each.is_lost:
             give_up(each)
@@ -64,7 +69,8 @@ def compared(scenario: Scenario, runs: dict[str, Run], pairs: int, known: Sequen
     if len(found) == 1:
         warnings.append(f"only the baseline {found[0].name} ran: nothing is compared")
     every = dict.fromkeys([*warnings, *warnings_of(found, scenario.metrics)])
-    return assemble(scenario.name, scenario.baseline, scenario.metrics, found, list(every))
+    result = assemble(scenario.name, scenario.baseline, scenario.metrics, found, list(every))
+    return replace(result, failures=sum(len(runs[cell.hash].failures) for cell in scenario.arms.values()))
 
 
 def _failures(scenario: Scenario, runs: dict[str, Run]) -> Iterator[str]:

@@ -41,11 +41,6 @@ def values_of(cell: Cell, tables: Tables) -> pl.DataFrame:
     )
 
 
-def summary(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Rows of several runs of ``values_of``, by pair."""
-    return pl.concat(parts).unique("pair", keep="first").sort("pair")
-
-
 def arm_of(name: str, cell: Cell, folder: Path, pairs: int, *, null_control: bool = False) -> Arm:
     """An arm with its first pairs, as it is stored; a pair that failed has no values."""
     every = pl.DataFrame({"pair": pl.Series(range(pairs), dtype=pl.Int64)})
