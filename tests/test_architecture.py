@@ -21,6 +21,7 @@ FLOORS = {
     "sim.closed": 1,
     "sim.specs": 1,
     "sim.keys": 1,
+    "sim.placement": 1,
     "sim.workload": 1,
     "sim.cost": 1,
     "sim.log": 1,

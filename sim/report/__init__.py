@@ -2,7 +2,8 @@
 
 from sim.report.document import document, schema, to_json
 from sim.report.pictures import save_charts
-from sim.report.result import Arm, Comparison, Placement, Result, assemble
+from sim.report.comparison import Comparison
+from sim.report.result import Arm, Placement, Result, assemble
 from sim.report.table import print_result
 
 __all__ = [

@@ -8,7 +8,8 @@ import json
 from importlib import resources
 from typing import Any
 
-from sim.report.result import Comparison, Placement, Result
+from sim.report.comparison import Comparison
+from sim.report.result import Placement, Result
 from sim.stats import Mean
 
 

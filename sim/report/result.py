@@ -15,8 +15,11 @@ from sim import stats
 from sim.log import store
 from sim.log.frames import Tables
 from sim.metrics import METRICS
-from sim.report.placements import Placed, exact
-from sim.stats import Mean, Ratio
+from sim.placement import exact
+from sim.report.cautions import cautions
+from sim.report.comparison import Comparison
+from sim.report.placements import Placed
+from sim.stats import Mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,6 @@ class Arm:
     def tables(self) -> Tables:
         """The stored tables of these pairs: requests, decisions, groups, engines, replications."""
         return store.read(self.folder, self.values.height)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A candidate against the baseline in one metric."""
-
-    baseline: str
-    candidate: str
-    metric: str
-    paired: Ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +100,16 @@ def assemble(
     """Compare the arms, all of which ran the same pairs."""
     base = next(arm for arm in arms if arm.name == baseline)
     candidates = [arm for arm in arms if arm is not base]
+    compared = [_compare(base, arm, metric) for arm in candidates for metric in metrics]
     return Result(
         scenario=scenario,
         baseline=baseline,
         metrics=tuple(metrics),
         arms={arm.name: arm for arm in arms},
         means={arm.name: {metric: _mean(arm, metric) for metric in metrics} for arm in arms},
-        comparisons=[_compare(base, arm, metric) for arm in candidates for metric in metrics],
+        comparisons=compared,
         placements=[each for arm in candidates for each in _placements(base, arm, metrics)],
-        warnings=list(warnings),
+        warnings=[*warnings, *cautions(compared)],
     )
 
 

@@ -6,7 +6,8 @@ from itertools import product
 import polars as pl
 import pytest
 
-from sim.report.placements import exact, place
+from sim.placement import exact
+from sim.report.placements import place
 
 
 def test_four_keys_on_two_engines() -> None:

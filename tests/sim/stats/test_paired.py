@@ -5,6 +5,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from sim import stats
+from sim.stats import paired
 
 RNG = np.random.default_rng(7)
 
@@ -40,10 +41,8 @@ def test_intervals_hold_for_few_pairs() -> None:
     for _ in range(1500):
         logs = RNG.choice(effects, p=chances, size=10) + RNG.normal(0, 0.03, 10)
         ratio = stats.compare(np.ones(10), np.exp(logs), "higher")
-        covered += [
-            ratio.lo <= np.exp(truth) <= ratio.hi,
-            ratio.boot_lo <= np.exp(truth) <= ratio.boot_hi,
-        ]
+        boot_lo, boot_hi = stats.bca_interval(logs)
+        covered += [ratio.lo <= np.exp(truth) <= ratio.hi, boot_lo <= truth <= boot_hi]
     assert 0.90 < covered[0] / 1500 < 0.97
     assert covered[1] < covered[0]
 
@@ -109,7 +108,7 @@ def test_resamples_are_the_same_each_time() -> None:
     """Nothing of the process or of earlier calls reaches a probability."""
     values = RNG.normal(0.1, 1, 15)
     first = stats.compare(np.ones(15), np.exp(values), "higher")
-    stats._weights.cache_clear()
+    paired._weights.cache_clear()
     assert stats.compare(np.ones(15), np.exp(values), "higher") == first
 
 
@@ -125,3 +124,22 @@ def test_mean_of_one_and_of_none() -> None:
     """One value has no interval, no value has no mean."""
     assert stats.mean(np.array([2.0])) == stats.Mean(2.0, None, None, 1)
     assert stats.mean(np.array([float("nan")])) == stats.Mean(None, None, None, 0)
+
+
+def test_the_bootstrap_is_refused_below_twenty_pairs_and_for_skewed_ratios() -> None:
+    """19 pairs are too few, 20 symmetric ones are not, 20 of a long tail are."""
+    even = np.exp(0.1 * scipy_stats.norm.ppf((np.arange(20) + 0.5) / 20))
+    tail = np.exp(0.1 * scipy_stats.expon.ppf((np.arange(20) + 0.5) / 20))
+    for ratios, caution in ((even[:19], "few"), (even, ""), (tail, "skewed")):
+        found = stats.compare(np.ones(len(ratios)), ratios, "higher")
+        assert found.caution == caution
+        assert (found.boot_lo is None) == (found.boot_hi is None) == bool(caution)
+        assert found.lo is not None
+    assert paired.caution(np.log(np.repeat(tail, 100))) == ""  # 2,000 pairs are enough for this tail
+
+
+def test_skewness_is_scipys() -> None:
+    """The same moment ratio; nothing of equal values."""
+    values = RNG.exponential(1.0, 50)
+    assert paired.skewness(values) == pytest.approx(scipy_stats.skew(values))
+    assert paired.skewness(np.ones(5)) == 0
