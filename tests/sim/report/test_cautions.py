@@ -37,7 +37,7 @@ def test_skewed_ratios_are_named() -> None:
 
 
 def test_a_claim_that_holds_alone_and_not_among_four() -> None:
-    """p of 0.03 times four arms; a clear one stays."""
+    """P of 0.03 times four arms; a clear one stays."""
     unit = (EVEN - EVEN.mean()) / EVEN.std(ddof=1)
     shift = scipy_stats.t.isf(0.015, 39) / 40**0.5
     lines = cautions(compared(a=unit + shift, b=unit, c=unit, d=unit + 1))
