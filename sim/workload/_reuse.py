@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from policies._content import PRIVATE, Content, count, extend
-from sim.workload._chains import Chains
+from sim.workload._chains import Chains, Forks
 from sim.workload._lengths import Ints
 from sim.workload._model import Session, Workload
 
@@ -72,7 +72,7 @@ class _Trie:
 
 def ideal_prefill_tokens(workload: Workload, block_tokens: int) -> int:
     """Prompt tokens that are left to compute with one cache for all, blocks of ``block_tokens``, nothing evicted."""
-    if isinstance(workload, Chains):
+    if isinstance(workload, Chains) and not isinstance(workload, Forks):
         return _of_chains(workload, block_tokens)
     trie = _Trie()
     computed = 0
@@ -101,8 +101,8 @@ def _of_chains(workload: Chains, block_tokens: int) -> int:
 def _known_heads(workload: Chains, own: Ints) -> tuple[Ints, Flags]:
     """By session: tokens of its first prompt known when it starts, and whether another prompt equals all of it."""
     order = _starts(workload)
-    tokens = workload.group_tokens[workload.group_of]
-    head = np.where(tokens > 0, workload.group_of, -1)
+    tokens = workload.head_tokens
+    head = np.where(tokens > 0, workload.head_of, -1)
     is_first, is_own_first = np.zeros((2, workload.sessions), dtype=np.bool_)
     is_first[order[np.unique(head[order], return_index=True)[1]]] = True
     bare = order[own[order] == 0]

@@ -167,7 +167,7 @@ class Rollout:
         columns = Columns(
             starts=starts,
             turns=self._fitting(prompts, starts, turns),
-            group_tokens=group_tokens,
+            head_tokens=group_tokens,
             own=own,
             output=output,
             limit=np.broadcast_to(np.int64(self.max_tokens), output.shape),

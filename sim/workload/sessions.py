@@ -91,7 +91,7 @@ class Sessions:
         return Columns(
             starts=recorded.starts[rows],
             turns=recorded.turns[rows],
-            group_tokens=repeat(0, len(rows), 0),
+            head_tokens=repeat(0, len(rows), 0),
             own=recorded.prompts - self.shared_prefix_tokens,
             output=recorded.output,
             limit=recorded.output,
