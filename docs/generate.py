@@ -14,6 +14,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from policies._products import PRODUCTS, said_of  # noqa: E402
 from policies._protocol import Policy  # noqa: E402 - the checkout comes first
 from sim import registry  # noqa: E402
 from sim.cost import _devices, _models, _profiles  # noqa: E402
@@ -123,8 +124,26 @@ def family(title: str, family: registry.Family, opening: str) -> str:
             text.append(
                 f"\nRouting key read from: {header}. Reads the content: {'yes' if cls.reads_content else 'no'}.\n"
             )
+            products = "".join(f"- {line}\n" for line in said_of(kind))
+            text.append(f"\nAs `router: {{product, version, policy}}`:\n\n{products}" if products else "")
         text.append(f"\n{parameters(cls)}{parts(cls)}")
     return "".join(text)
+
+
+def products() -> str:
+    """What each version of a router takes."""
+    rows = [
+        (product, version, ", ".join(f"`{name}`" for name, offer in each.policies.items() if version in offer.versions))
+        for product, each in PRODUCTS.items()
+        for version in each.versions
+    ]
+    return (
+        "A router can be named as one installs it:\n"
+        "`router: {product: sglang-router, version: 0.3.1, policy: manual}`.\n"
+        "A policy with options is `{kind: manual, max_idle_secs: 600}`, and what the version lacks is refused.\n"
+        "Policies that a version takes, and whose rule there is modelled:\n\n"
+        + table(("product", "version", "policies"), rows)
+    )
 
 
 def _host(times: tuple[float, float]) -> str:
@@ -222,7 +241,7 @@ def pages() -> dict[str, str]:
             "Policies",
             registry.POLICY,
             "Each models one product's rule and names its source. `kind` is its name in a scenario;\n"
-            "`./file.py:Class` is one of your own.",
+            "`./file.py:Class` is one of your own. `windtunnel policies KIND` prints the same.\n\n" + products(),
         ),
         "workloads.md": family("Workloads", registry.WORKLOAD, "What the clients ask for, and when."),
         "costs.md": family("Cost models", registry.COST, "What one engine step costs."),

@@ -124,9 +124,23 @@ PRODUCTS: Final[Mapping[str, Product]] = {
 The versions of the gateway behind slime are not told apart."""
 
 
-def offers_of(kind: str) -> Iterator[tuple[str, str, Offer]]:
-    """Product, policy name and offer wherever our kind is the rule."""
+def said_of(kind: str) -> Iterator[str]:
+    """One line for each product that has the rule of one of our kinds: its name for it, and the versions."""
     for product, each in PRODUCTS.items():
         for name, offer in each.policies.items():
             if offer.kind == kind:
-                yield product, name, offer
+                yield f"{product} {name}: {_versions(offer)}"
+
+
+def _versions(offer: Offer) -> str:
+    fixed = "".join(f" with {option} {value}" for option, value in offer.fixed.items())
+    said = [f"{', '.join(offer.versions)}{fixed}"] if offer.versions else []
+    for option, versions in offer.option_versions.items():
+        said.append(f"{option} from {versions[0]} on")
+    for version, defaults in offer.defaults.items():
+        said += [f"{option} is {value:g} in {version}" for option, value in defaults.items()]
+    if offer.inside:
+        said.append(f"in {', '.join(offer.inside)}, whose command line refuses it")
+    if offer.other_rule:
+        said.append(f"another rule, not modelled, in {', '.join(offer.other_rule)}")
+    return "; ".join(said)

@@ -10,9 +10,9 @@ class ConsistentHash(_ConsistentHash):
     """The ring of ``vllm.consistent_hash`` on ``X-Session-ID``, which carries the trajectory's id.
 
     The rule is vllm-router's: 160 points an engine, the first available engine if the ring's own is down, one constant
-    key without a header. The orchestrator adapts the number of running episodes to the KV use, which is the client's
-    part. The other deployment of prime-rl is llm-d with prefix weight 3 and active-request weight 2:
-    ``llmd.endpoint_picker``.
+    key without a header. Cost O(log engines). The orchestrator adapts the number of running episodes to the KV use,
+    which is the client's part. The other deployment of prime-rl is llm-d with prefix weight 3 and active-request weight
+    2: ``llmd.endpoint_picker``.
 
     Source: PrimeIntellect-ai/prime-rl ``docs/inference.md`` and ``packages/prime-rl-configs`` at 559b44772.
     Known pathologies: a saturated engine keeps its sessions: near the KV limit it preempts, prefills again and evicts,

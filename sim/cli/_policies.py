@@ -2,9 +2,11 @@
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from policies._products import said_of
 from sim import foreign, registry
 from sim.registry import POLICY, Parameter
 
@@ -13,7 +15,12 @@ def listing() -> str:
     """One line a policy."""
     members = registry.scan(POLICY)
     width = max(len(kind) for kind in members)
-    return "\n".join(f"{kind:<{width}}  {registry.summary(cls)}" for kind, cls in members.items())
+    return "\n".join(f"{kind:<{width}}  {_sentence(registry.summary(cls))}" for kind, cls in members.items())
+
+
+def _sentence(text: str) -> str:
+    """The first sentence."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text)[0]
 
 
 def describe(kind: str) -> str:
@@ -21,7 +28,7 @@ def describe(kind: str) -> str:
     cls = registry.find(POLICY, kind, Path())
     foreign.check_policy(cls)
     doc = inspect.cleandoc(cls.__doc__ or "")
-    return "\n".join([kind, "", doc, "", *_parameters(cls), *_traits(cls)])
+    return "\n".join([kind, "", doc, "", *_parameters(cls), *_traits(cls), *_products(kind)])
 
 
 def _parameters(cls: type) -> Iterator[str]:
@@ -45,3 +52,10 @@ def _traits(cls: type) -> Iterator[str]:
     yield f"Reads the prompt: {'yes' if getattr(cls, 'reads_content', False) else 'no'}"
     if getattr(cls, "min_engines", 1) > 1:
         yield f"Engines: at least {cls.min_engines}"  # type: ignore[attr-defined]
+
+
+def _products(kind: str) -> Iterator[str]:
+    lines = list(said_of(kind))
+    if lines:
+        yield "As router: {product, version, policy}:"
+        yield from (f"  {line}" for line in lines)
