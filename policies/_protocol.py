@@ -7,7 +7,7 @@ parameters, its class docstring is its entry in the reference. It draws no rando
 choice goes through ``pick``, so recorded decisions of a real router can be put in its place.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -101,6 +101,10 @@ Choice = tuple[EngineView | None, str, int]
 """Chosen engine (None: refused, 503), name of the branch, matched tokens (0 where nothing was matched)."""
 
 
+Led = Mapping[str, tuple[str, ...]]
+"""Parameter -> names of branches."""
+
+
 class Policy:
     """Base of all policies. Only ``choose`` must be written; what it may want to hear does nothing by default."""
 
@@ -119,6 +123,17 @@ class Policy:
     """True where the product refuses some requests though an engine is available."""
     sees_all: ClassVar[bool] = False
     """True for a rule that no router could follow: reports are of this instant, and caches are known exactly."""
+
+    keyless: ClassVar[tuple[str, ...]] = ("no_key", "no_session", "no_env", "random_fallback", "lowest_qps")
+    """Branches of requests that came without a key, in a policy that reads one."""
+    deciders: ClassVar[Led] = {}
+    """Parameter -> branches that it leads to: a run that took none would be the same without the parameter."""
+    vetoes: ClassVar[Led] = {}
+    """Parameter -> branches where it turns a match down: a run without such a match would be the same without it."""
+
+    def idle_fields(self) -> Iterator[str]:
+        """Parameters as they are set that change no decision whatever happens, each with the reason."""
+        yield from ()
 
     def refuse_negative(self, *names: str) -> None:
         """Refuse parameters below zero, for a policy's own construction."""

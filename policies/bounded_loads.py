@@ -1,13 +1,14 @@
 """Consistent hashing with bounded loads."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policies._bounded import limit_of
 from policies._hash_ring import HashRing
 from policies._hashes import xxh3_u64
 from policies._keys import HEADERS, key_of
 from policies._load import first_least
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 
 @dataclass
@@ -33,6 +34,7 @@ class BoundedLoads(Policy):
     """Points of each engine on the ring."""
 
     key_headers = HEADERS
+    deciders: ClassVar[Led] = {"c": ("spill",)}
 
     def __post_init__(self) -> None:
         self.refuse_negative("c", "points")

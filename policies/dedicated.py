@@ -1,11 +1,11 @@
 """An engine of its own for a rollout: all turns of a session on one engine that serves as few sessions as can be."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from policies._costs import random_lowest
 from policies._keys import HEADERS, key_of
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 
 @dataclass
@@ -35,6 +35,7 @@ class Dedicated(Policy):
 
     key_headers = HEADERS
     may_refuse = True
+    deciders: ClassVar[Led] = {"sessions_per_engine": ("shared", "all_taken"), "when_full": ("shared", "all_taken")}
 
     def __post_init__(self) -> None:
         self.refuse_negative("sessions_per_engine", "idle_s")

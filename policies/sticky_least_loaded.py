@@ -1,10 +1,10 @@
 """Sessions stay where their first request was placed, and that is where there was most room."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from policies._load import all_least, first_least, is_uneven
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 
 @dataclass
@@ -41,6 +41,9 @@ class StickyLeastLoaded(Policy):
     """Ratio of the most to the least loaded engine that must be exceeded as well."""
 
     key_headers = ("x-smg-routing-key", "x-session-id")
+    deciders: ClassVar[Led] = dict.fromkeys(
+        ("break_margin", "balance_abs_threshold", "balance_rel_threshold"), ("moved_key",)
+    )
 
     def __post_init__(self) -> None:
         if self.idle_s is not None:

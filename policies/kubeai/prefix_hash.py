@@ -1,12 +1,13 @@
 """KubeAI's PrefixHash: consistent hashing with bounded loads on the head of the prompt."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from policies._bounded import limit_of
 from policies._content import Content, cut
 from policies._hash_ring import HashRing
 from policies._hashes import content_u64, xxh64_u64
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 
 @dataclass
@@ -36,6 +37,7 @@ class PrefixHash(Policy):
     """Tokens of a chat prompt before its first user message, which the product skips."""
 
     reads_content = True
+    deciders: ClassVar[Led] = {"mean_load_percentage": ("spill",)}
 
     def __post_init__(self) -> None:
         self.refuse_negative("mean_load_percentage", "replication", "prefix_char_length", "system_tokens")

@@ -6,7 +6,7 @@ from typing import ClassVar
 from policies._content_tree import ContentTree, Node
 from policies._load import first_least
 from policies._passes import Passes
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 
 @dataclass
@@ -48,6 +48,8 @@ class PrefixAware(Policy):
     """Seconds between eviction passes."""
 
     reads_content: ClassVar[bool] = True
+    deciders: ClassVar[Led] = {"imbalanced_threshold": ("imbalanced",)}
+    vetoes: ClassVar[Led] = {"match_rate_threshold": ("smallest_tree", "no_candidate")}
 
     def __post_init__(self) -> None:
         self.refuse_negative("match_rate_threshold", "eviction_threshold_chars", "eviction_target_chars")

@@ -1,5 +1,6 @@
 """ROLL's prompt affinity."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policies._keys import HEADERS, key_of
@@ -30,6 +31,10 @@ class PromptAffinity(Policy):
     def __post_init__(self) -> None:
         self.refuse_negative("max_running_requests")
         self._ranks: dict[str, EngineView] = {}
+
+    def idle_fields(self) -> Iterator[str]:
+        """A router cannot hold a request back."""
+        yield "max_running_requests has no effect: it names a branch, and a full rank's requests wait in its engine"
 
     def left(self, engine: EngineView, fleet: FleetView) -> None:
         """Its prompts are new when they return."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 from policies._content_tree import ContentTree
 from policies._load import first_least, is_uneven
 from policies._passes import Passes
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 
 @dataclass
@@ -49,6 +49,8 @@ class CacheAware(Policy):
     reads_content: ClassVar[bool] = True
     arbitrary_order: ClassVar[bool] = True
     fallback: ClassVar[str | None] = "least_load"
+    deciders: ClassVar[Led] = {"balance_abs_threshold": ("imbalanced",), "balance_rel_threshold": ("imbalanced",)}
+    vetoes: ClassVar[Led] = {"cache_threshold": ("miss",)}
 
     def __post_init__(self) -> None:
         self.refuse_negative("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")

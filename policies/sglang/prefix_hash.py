@@ -1,13 +1,13 @@
 """Routing by the head of the prompt, as sglang-router 0.3.2 has it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from policies._bounded import least_within, limit_of
 from policies._content import cut
 from policies._hash_ring import HashRing
 from policies._hashes import blake3_u64, content_u64
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 from policies.sglang._ring import POINTS, label
 
 
@@ -38,6 +38,7 @@ class PrefixHash(Policy):
     reads_content = True
     arbitrary_order = True
     may_refuse = True
+    deciders: ClassVar[Led] = dict.fromkeys(("prefix_hash_load_factor",), ("overflow", "all_full"))
 
     def __post_init__(self) -> None:
         self.refuse_negative("prefix_token_count", "prefix_hash_load_factor")

@@ -1,5 +1,6 @@
 """slime's own router, before slime took the sglang gateway."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policies._load import first_least
@@ -22,6 +23,11 @@ class Router(Policy):
     radix_tree_middleware: bool = False
     """slime's RadixTreeMiddleware. It kept token ids of texts to save tokenizing, and never changed where a request
     went: neither value changes a decision."""
+
+    def idle_fields(self) -> Iterator[str]:
+        """The middleware never chose an engine."""
+        if self.radix_tree_middleware:
+            yield "radix_tree_middleware has no effect: it saved tokenizing and never changed where a request went"
 
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
         """Choose the engine with fewest active requests."""

@@ -8,7 +8,7 @@ from policies._content import Content, cut
 from policies._content_tree import ContentTree, Node
 from policies._load import random_least
 from policies._passes import Passes
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 _PAGE = 16
 
@@ -52,6 +52,8 @@ class CacheAware(Policy):
     reads_content: ClassVar[bool] = True
     arbitrary_order: ClassVar[bool] = True
     fallback: ClassVar[str | None] = "smg.least_load"
+    deciders: ClassVar[Led] = {"balance_abs_threshold": ("spill",), "balance_rel_threshold": ("spill",)}
+    vetoes: ClassVar[Led] = {"cache_threshold": ("miss",)}
 
     def __post_init__(self) -> None:
         self.refuse_negative("cache_threshold", "balance_abs_threshold", "balance_rel_threshold")

@@ -1,14 +1,14 @@
 """Routing by the head of the prompt, or the key, as smg 1.13.0 has it."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from policies._bounded import least_within, limit_of
 from policies._content import cut
 from policies._hash_ring import HashRing
 from policies._hashes import blake3_u64, content_u64, xxh3_u64
 from policies._load import first_least
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 from policies.sglang._ring import POINTS, label
 from policies.smg._headers import routing_key
 
@@ -43,6 +43,9 @@ class PrefixHash(Policy):
     reads_content = True
     arbitrary_order = True
     fallback = "least_load"
+    deciders: ClassVar[Led] = dict.fromkeys(
+        ("prefix_hash_load_factor", "prefix_hash_balance_abs_threshold"), ("overflow", "all_full")
+    )
 
     def __post_init__(self) -> None:
         self.refuse_negative("prefix_token_count", "prefix_hash_load_factor", "prefix_hash_balance_abs_threshold")

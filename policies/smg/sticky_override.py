@@ -2,12 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from policies._below import make
 from policies._keys import KeysInFlight
 from policies._manual import assign
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 from policies.smg._headers import routing_key
 
 _SUFFIX = re.compile(r"(_t\d+)?(_r\d+)?$", re.ASCII)
@@ -42,6 +42,7 @@ class StickyOverride(Policy):
     key_headers = ("x-smg-routing-key",)
     arbitrary_order = True
     may_refuse = True
+    deciders: ClassVar[Led] = {"max_in_flight": ("moved_key", "over_limit")}
 
     def __post_init__(self) -> None:
         self.refuse_negative("max_in_flight")

@@ -1,12 +1,12 @@
 """verl's global load balancer: a trajectory stays where its first request went."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from policies._hashes import xxh3_u64
 from policies._keys import HEADERS, key_of
 from policies._load import first_least, is_uneven, random_least
-from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
+from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
 
 
 @dataclass
@@ -43,6 +43,9 @@ class GlobalLoadBalancer(Policy):
     """Ratio of the most to the least loaded server that must be exceeded as well."""
 
     key_headers = HEADERS
+    deciders: ClassVar[Led] = dict.fromkeys(
+        ("affinity_break_margin", "balance_abs_threshold", "balance_rel_threshold"), ("moved_id",)
+    )
 
     def __post_init__(self) -> None:
         self.refuse_negative("max_cache_size", "balance_abs_threshold", "balance_rel_threshold")

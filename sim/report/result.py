@@ -38,6 +38,8 @@ class Arm:
     """Groups of a replication."""
     placed: Placed | None = None
     null_control: bool = False
+    notes: tuple[str, ...] = ()
+    """What its decisions say of its policy."""
     is_hashed: bool = False
     """The policy places a key by a hash alone, so the classes have an expected share."""
 

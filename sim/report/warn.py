@@ -31,6 +31,7 @@ def warnings_of(arms: Sequence[Arm], metrics: Sequence[str]) -> list[str]:
     return [
         *_lost(arms, metrics),
         *_equal(arms),
+        *_routing(arms),
         *_few_groups(arms, metrics),
         *_no_value(arms, metrics),
         *(f"arm {arm.name}: deterministic, n = 1 (all replications are equal)" for arm in arms if arm.is_deterministic),
@@ -53,6 +54,15 @@ def _equal(arms: Sequence[Arm]) -> Iterator[str]:
         for second in arms[i + 1 :]:
             if first.decisions == second.decisions and not (first.null_control or second.null_control):
                 yield f"arms {first.name} and {second.name}: no decision differs, but for the names of engines"
+
+
+def _routing(arms: Sequence[Arm]) -> Iterator[str]:
+    found: dict[str, list[str]] = {}
+    for arm in arms:
+        for note in arm.notes:
+            found.setdefault(note, []).append(arm.name)
+    for note, names in found.items():
+        yield f"{'arm' if len(names) == 1 else 'arms'} {', '.join(names)}: {note}"
 
 
 def _few_groups(arms: Sequence[Arm], metrics: Sequence[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sim import registry
 from sim.keys import group_keys
 from sim.rng import Streams
 from sim.scenario._cell import Cell
@@ -60,6 +61,7 @@ def check(scenario: Scenario) -> Checked:
                 totals[world] = _generate(cell)
             facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
             found = [*_rooms(cell, facts[name]), *_keys(cell), *_idle_fields(cell)]
+            found += [f"router.policy.{field}" for field in _said_idle(cell)]
             for kind in cell.fleet:
                 found += [*_profiles(kind, cell), *_states(kind, cell)]
         except PlacedError as error:
@@ -167,6 +169,15 @@ def _idle_fields(cell: Cell) -> Iterator[str]:
     say = getattr(cell.workload, "idle_fields", None)
     for field in say() if say is not None else ():
         yield f"workload.{field}"
+
+
+def _said_idle(cell: Cell) -> Iterator[str]:
+    """What a policy says of its parameters that decide nothing, of those that the file does not leave alone."""
+    defaults = {each.name: registry.default(each) for each in registry.fields(type(cell.router.policy))}
+    set_here = [name for name, value in cell.router.parameters.items() if value != defaults[name]]
+    for field in cell.router.policy.idle_fields():
+        if field.partition(" ")[0] in set_here:
+            yield field
 
 
 def _unread(scenario: Scenario) -> Iterator[str]:

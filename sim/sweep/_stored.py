@@ -3,18 +3,19 @@
 import hashlib
 import importlib.metadata
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
 
-from sim import metrics
+from sim import foreign, metrics, registry
 from sim.log import store
 from sim.log.frames import Tables
 from sim.report.placements import Placed, place
 from sim.report.result import Arm
+from sim.report.routing import notes, summaries
 from sim.report.warn import digests
 from sim.scenario import RESULTS_VERSION, Cell
 from sim.scenario._rules import reads_key
@@ -24,7 +25,7 @@ PACKAGES: Final = ("policies", "sim")
 
 
 def values_of(cell: Cell, tables: Tables) -> pl.DataFrame:
-    """One row a pair: ``pair``, ``groups``, ``decisions`` (a digest), ``class`` of its placement, and every metric."""
+    """One row a pair: ``groups``, digest of its ``decisions``, ``class`` of placement, ``routing``, every metric."""
     scope = cell.client.scope
     placed = None
     if scope != "request" and reads_key(cell):
@@ -36,7 +37,8 @@ def values_of(cell: Cell, tables: Tables) -> pl.DataFrame:
         .join(groups, on="pair", how="left")
         .join(digests(tables.decisions), on="pair", how="left")
         .join(classes, on="pair", how="left")
-        .select("pair", "groups", "decisions", "class", *metrics.METRICS)
+        .join(summaries(tables.decisions), on="pair", how="left")
+        .select("pair", "groups", "decisions", "class", "routing", *metrics.METRICS)
         .sort("pair")
     )
 
@@ -55,8 +57,18 @@ def arm_of(name: str, cell: Cell, folder: Path, pairs: int, *, null_control: boo
         groups=min(ran["groups"].to_list(), default=0),
         placed=_placed(ran, cell),
         null_control=null_control,
+        notes=tuple(_notes(ran, cell)),
         is_hashed=cell.router.policy.places_by_hash,
     )
+
+
+def _notes(rows: pl.DataFrame, cell: Cell) -> Iterator[str]:
+    spec = cell.router
+    defaults = {each.name: registry.default(each) for each in registry.fields(type(spec.policy))}
+    changed = [name for name, value in spec.parameters.items() if value != defaults[name]]
+    texts = rows["routing"].drop_nulls()
+    if not foreign.is_own(spec.policy):
+        yield from notes(spec.make_policy(), changed, spec.around.telemetry is not None or spec.policy.sees_all, texts)
 
 
 def _placed(rows: pl.DataFrame, cell: Cell) -> Placed | None:
