@@ -104,12 +104,24 @@ class Spans:
                 self._branches[key] = source
                 self._symbols[source] = symbols[at:]
             known = self._symbols[source]
-            length, most = 1, min(len(known), len(symbols) - at)
-            while length < most and known[length] == symbols[at + length]:
-                length += 1
+            length = _agreeing(known, symbols, at)
             if length == len(known) and at + length < len(symbols):
                 self._symbols[source] = known = symbols[at:]
                 length = len(known)
             spans.append((source, length * tokens_per_symbol))
             at, parent, offset = at + length, source, length
         return tuple(spans)
+
+
+def _agreeing(known: Sequence[Hashable], symbols: Sequence[Hashable], at: int) -> int:
+    """How many symbols from ``at`` on are those of a known sequence; slices first, they compare fastest."""
+    length, most = 0, min(len(known), len(symbols) - at)
+    while length < most:
+        end = min(length + 256, most)
+        if known[length:end] == symbols[at + length : at + end]:
+            length = end
+            continue
+        while known[length] == symbols[at + length]:
+            length += 1
+        break
+    return length

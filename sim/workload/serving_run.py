@@ -8,13 +8,15 @@ compares what the simulator makes of such a run with the times that were measure
 from dataclasses import dataclass
 from pathlib import Path
 
-from policies._content import Content
+import numpy as np
+
+from policies._content import PRIVATE
 from sim.rng import Streams
 from sim.workload._check import MOST_REQUESTS, within
-from sim.workload._model import Encoding, Travel, Workload
+from sim.workload._model import Encoding, Travel, Turn, Workload
+from sim.workload._replay import Replay
 from sim.workload._rows import find
 from sim.workload._serving_csv import read_run
-from sim.workload.requests import _Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,15 @@ class ServingRun:
         """The requests of the file; nothing is drawn."""
         run = read_run(find(base / self.file))
         arrival_s = run.times["queued_s"][: self.limit]
-        output = run.output[: self.limit]
-        prompts: list[Content] = [((request, tokens),) for request, tokens in enumerate(run.prompt.tolist())]
-        return _Recorded(prompts, output, output, arrival_s, Travel(self.encoding, self.chars_per_token))
+        pairs = zip(run.prompt.tolist(), run.output.tolist(), strict=True)
+        turns = [
+            [Turn(((request, prompt),), output, PRIVATE, output, 0.0)] for request, (prompt, output) in enumerate(pairs)
+        ]
+        order = np.argsort(arrival_s, kind="stable")
+        return Replay(
+            turns[: self.limit],
+            np.arange(len(arrival_s)),
+            arrival_s,
+            order,
+            Travel(self.encoding, self.chars_per_token),
+        )

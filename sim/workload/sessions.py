@@ -14,7 +14,6 @@ sessions there are (drawn whole, with replacement). Left out: tool time, session
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +25,8 @@ from sim.workload._chains import Chains, Columns
 from sim.workload._check import MOST_REQUESTS, within
 from sim.workload._lengths import Floats, Ints, repeat
 from sim.workload._model import Encoding, Travel, Workload
-from sim.workload._rows import Trace, find, read_rows
+from sim.workload._rows import Trace, find
+from sim.workload._traces.turns import sessions as sessions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,9 @@ def _load(trace: Trace) -> _Recorded:
     turns: list[int] = []
     output: list[int] = []
     prompts: list[int] = []
-    ids: set[object] = set()
-    for row in read_rows(trace.path):
-        name = row.get("session_id")
-        if not isinstance(name, str) or name in ids:
-            raise row.refuse(f"session_id must be a text that no earlier row has, not {name!r}")
-        ids.add(name)
-        own = row.wholes("prompt_tokens", 1)
-        if any(later < earlier for earlier, later in pairwise(own)):
-            raise row.refuse("prompt_tokens must not fall: each prompt extends the one before")
+    for _, _, tokens, own in sessions_of(trace.path):
         turns.append(len(own))
-        output.append(row.whole("output_tokens", 1))
+        output.append(tokens)
         prompts += own
     lengths = np.array(turns, dtype=np.int64)
     each = np.repeat(np.array(output, dtype=np.int64), lengths)

@@ -168,7 +168,9 @@ def test_a_broken_line_is_named(tmp_path, second, reason):
     ("content", "reason"),
     [
         (b"", "holds no rows"),
-        (b"\xff\xfe\n", "1: not a whole JSON object"),
+        (b"\xff\xfe\n", "1: starts with a byte-order mark"),
+        (b"\x00\x01\n", "1: is no text file"),
+        (b"\xc3\n", "1: not a whole JSON object"),
         (gzip.compress(GOOD.encode(), mtime=0)[:-9], "cannot be read"),
         (b"not gzip", "cannot be read"),
     ],
