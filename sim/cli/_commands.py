@@ -294,6 +294,99 @@ def profiles(name: str | None) -> None:
     click.echo(_profiles.listing() if name is None else _profiles.describe(name))
 
 
+_metric = click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric. Repeatable.")
+_share = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+@windtunnel.command(short_help="Compare two stored results or logs.")
+@click.argument("baseline", type=click.Path(path_type=Path))
+@click.argument("candidate", type=click.Path(path_type=Path))
+@_metric
+@click.option("--equal", type=_share, default=0.02, show_default=True, help="Shares that count as equal.")
+@click.option("--harm", type=_share, default=0.03, show_default=True, help="Loss that counts as harm.")
+@click.option("--interest", type=_share, default=0.05, show_default=True, help="Smallest interesting gain.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a text.")
+def compare(
+    baseline: Path,
+    candidate: Path,
+    metrics: tuple[str, ...],
+    equal: float,
+    harm: float,
+    interest: float,
+    as_json: bool,
+) -> None:
+    """Compare CANDIDATE with BASELINE pair by pair, and say what their pairs entitle to say.
+
+    Each is a stored result (a folder with manifest.json), or measurements of a real run: a .csv or .parquet with a row
+    a pair and columns named as metrics, or with a row a request (submitted_s, ended_s and what else was measured, named
+    as in the requests table). Rows of one pair number form a pair.
+    """
+    from sim.cli._compare import compare_sides
+    from sim.report.contrast import Lines
+
+    compare_sides(baseline, candidate, metrics, Lines(equal, harm, interest), as_json=as_json)
+
+
+@windtunnel.command(short_help="Say how many real pairs would show an effect.")
+@click.argument("results", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--metric", metavar="NAME", help="The metric that decides.  [default: samples_per_s]")
+@click.option(
+    "--effect",
+    type=click.FloatRange(-0.9, 10),
+    default=0.05,
+    show_default=True,
+    help="The effect to show, as a share.",
+)
+@click.option("--power", "wanted", type=_share, default=0.8, show_default=True, help="Probability to show it.")
+@click.option(
+    "--noise",
+    type=_share,
+    help="Relative SD of one real run of one arm.  [default: real_run_noise of the scenario, 0.018]",
+)
+@click.option(
+    "--overhead-min",
+    type=click.FloatRange(min=0),
+    default=10.0,
+    show_default=True,
+    help="Minutes of boot, warm-up and drain of a run.",
+)
+@click.option(
+    "--failures",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Share of runs that fail and are repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+def power(
+    results: tuple[Path, ...],
+    metric: str | None,
+    effect: float,
+    wanted: float,
+    noise: float | None,
+    overhead_min: float,
+    failures: float,
+    as_json: bool,
+) -> None:
+    """Say how many pairs on real GPUs would show an effect, and what they cost, from stored RESULTS of two arms.
+
+    RESULTS are two results, baseline first, or one folder that holds two. The real system's noise is added to the
+    simulated spread; without it no number is a plan.
+    """
+    from sim.cli._power import plan_runs
+
+    plan_runs(
+        results,
+        metric,
+        effect=effect,
+        wanted=wanted,
+        noise=noise,
+        overhead_min=overhead_min,
+        failures=failures,
+        as_json=as_json,
+    )
+
+
 @windtunnel.command(short_help="Hold recorded decisions of a router against the policies.")
 @click.argument("vectors", nargs=-1, required=True, type=click.Path(path_type=Path))
 def conform(vectors: tuple[Path, ...]) -> None:

@@ -48,8 +48,7 @@ def write(folder: Path, tables: Tables | None, manifest: dict[str, Any], values:
             draft.mkdir(parents=True)
             for name, frame in frames.items():
                 _write_table(draft / f"{name}.parquet", frame)
-            text = json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-            _write_bytes(draft / "manifest.json", text.encode())
+            _write_bytes(draft / "manifest.json", _text(manifest))
             _sync(draft)
             _move(draft, folder)
         finally:
@@ -83,6 +82,21 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return manifest if isinstance(manifest, dict) else None
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Replace the manifest of a stored result, whole or not at all."""
+    draft = folder / f".manifest-{os.getpid()}"
+    with _explained(folder):
+        try:
+            _write_bytes(draft, _text(manifest))
+            draft.replace(folder / "manifest.json")
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _text(manifest: dict[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 class Journal:

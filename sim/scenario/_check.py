@@ -242,4 +242,5 @@ def resolved_document(scenario: Scenario) -> dict[str, Any]:
         "baseline": scenario.baseline,
         "replications": {"pairs": scenario.pairs, "seed": scenario.seed},
         "metrics": list(scenario.metrics),
+        "real_run_noise": scenario.real_run_noise,
     }

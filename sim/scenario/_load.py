@@ -36,6 +36,8 @@ class Scenario:
     pairs: int
     seed: int
     metrics: tuple[str, ...]
+    real_run_noise: float
+    """Relative standard deviation of one real run of one arm."""
     null_controls: frozenset[str]
     """Arms that may equal another one, to show that equal worlds give equal numbers."""
     documents: dict[str, Document]
@@ -99,6 +101,7 @@ def _assemble(document: Document, path: Path) -> Scenario:
         pairs=model.replications.pairs,
         seed=model.replications.seed,
         metrics=metrics,
+        real_run_noise=model.real_run_noise,
         null_controls=controls,
         documents=documents,
     )

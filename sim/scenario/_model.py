@@ -72,6 +72,11 @@ class ScenarioModel(Closed):
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None, description="What is compared, by name."
     )
+    real_run_noise: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.018,
+        description="Relative standard deviation of one real run of one arm, for ``windtunnel power``: what a GPU run "
+        "repeated with the same requests varies by. 0.018 is published of a rollout step's wall time, 0.15 of others.",
+    )
 
 
 def validate_cell(document: Document, base: Path) -> CellModel:

@@ -214,6 +214,7 @@ class Collector:
         All pairs are measured at once: sums of floats depend, in the last bit, on what stands beside them.
         """
         if run.wanted <= run.stored:
+            self._retell(run)
             return
         logs = {pair: log for pair, log in _journal(run.folder) if run.tabled <= pair < run.wanted}
         parts = [store.read(run.folder, run.tabled)] if run.tabled else []
@@ -229,6 +230,12 @@ class Collector:
         manifest = {**self.manifest(run.cell), "pairs": run.wanted, "failures": failures}
         store.write(run.folder, tables if self.keep_tables else None, manifest, values_of(run.cell, tables))
         run.stored = run.wanted
+
+    def _retell(self, run: Run) -> None:
+        """What a scenario says beside its cells may have changed since the cell was stored."""
+        known = store.read_manifest(run.folder) or {}
+        if (said := {**known, **self.manifest(run.cell)}) != known:
+            store.write_manifest(run.folder, said)
 
     def settle(self, run: Run) -> None:
         """No more pairs of this cell will be wanted: what it was put together from is forgotten."""

@@ -42,7 +42,7 @@ def run(
 
     def described(cell: Cell) -> dict[str, object]:
         names = [name for name, other in scenario.arms.items() if other.hash == cell.hash]
-        return manifest(scenario.name, names, cell)
+        return {**manifest(scenario.name, names, cell), "real_run_noise": scenario.real_run_noise}
 
     def settled(done: Run) -> Sequence[Run]:
         collector.settle(done)

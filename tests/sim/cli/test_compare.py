@@ -1,0 +1,104 @@
+"""What ``compare`` and ``power`` print, and their exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sim import load_scenario, run
+from sim.cli import main
+
+
+@pytest.fixture(scope="module")
+def arms(tmp_path_factory) -> tuple[str, str]:
+    result = run(load_scenario("slime_group_affinity"), pairs=24, out=tmp_path_factory.mktemp("results"))
+    return str(result.arms["sample"].folder), str(result.arms["group"].folder)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_compare_prints_what_the_pairs_say(capsys, arms) -> None:
+    """Ratio with interval, verdict, permutation p and the correlation of the arms, for each metric."""
+    code, out, err = call(capsys, "compare", *arms)
+    assert (code, err) == (0, "")
+    assert "group over sample, 24 pairs" in out
+    for label in ("ratio", "exact classes", "verdict", "permutation p", "pairing", "with imbalance"):
+        assert f"\n  {label} " in out
+    assert out.count("higher is better") == 1
+
+
+def test_compare_as_a_document(capsys, arms) -> None:
+    """The same numbers for a program; other lines of harm and interest give other verdicts."""
+    code, out, _ = call(capsys, "compare", *arms, "--metric", "makespan_s", "--json")
+    [finding] = json.loads(out)["findings"]
+    assert (code, finding["metric"], finding["pairs"]) == (0, "makespan_s", 24)
+    assert finding["lo"] < finding["ratio"] < finding["hi"]
+    texts = [
+        json.loads(call(capsys, "compare", *arms, "--metric", "makespan_s", "--json", *more)[1])["findings"][0][
+            "verdict"
+        ]
+        for more in ((), ("--interest", "0.5"), ("--equal", "0.5"))
+    ]
+    assert len(set(texts)) == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [(("--metric", "samples_per_sec"), "unknown metric 'samples_per_sec'"), (("--metric", "x"), "unknown metric")],
+)
+def test_wrong_names_are_one_line_and_1(capsys, arms, more: tuple[str, ...], says: str) -> None:
+    """Nothing on stdout."""
+    code, out, err = call(capsys, "compare", *arms, *more)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ")
+    assert says in err
+    assert call(capsys, "power", *arms, *more)[0] == 1
+
+
+def test_nothing_in_common(capsys, tmp_path) -> None:
+    """Two files with one metric each."""
+    for name in ("samples_per_s", "makespan_s"):
+        (tmp_path / f"{name}.csv").write_text(f"pair,{name}\n0,1\n1,2\n")
+    code, _, err = call(capsys, "compare", *(str(tmp_path / f"{name}.csv") for name in ("samples_per_s", "makespan_s")))
+    assert code == 1
+    assert "have no metric in common" in err
+
+
+def test_power_prints_pairs_with_and_without_noise_and_blocking(capsys, arms) -> None:
+    """From the folder of both arms, or from the two; the noise of the real system stands in the text."""
+    code, out, err = call(capsys, "power", str(Path(arms[0]).parent))
+    assert (code, err) == (0, "")
+    assert "with 1.8% noise in each real" in out
+    assert "pairs for a power of 80%" in out
+    assert "probability to show +5.0%" in out
+    assert "rough; store 100 or more" in out
+    document = json.loads(call(capsys, "power", *arms, "--json", "--noise", "0.1", "--effect", "0.04")[1])
+    assert (document["spread"]["run_noise"], document["effect"]) == (0.1, 0.04)
+
+
+def test_power_needs_two_arms(capsys, arms) -> None:
+    """One result alone has no pairs."""
+    code, _, err = call(capsys, "power", arms[0])
+    assert code == 1
+    assert "that of two arms" in err
+    assert call(capsys, "power")[0] == 2
+    assert call(capsys, "power", *arms, "--power", "1")[0] == 2
+
+
+def test_pairs_that_do_not_vary(capsys, tmp_path) -> None:
+    """A plan from nothing but noise says so; equal columns compare as equal."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("pair,samples_per_s\n0,1\n1,2\n2,3\n")
+    files = [str(tmp_path / f"{name}.csv") for name in ("a", "b")]
+    assert "rests on the noise alone" in call(capsys, "power", *files)[1]
+    assert "1 exactly, in all 3 pairs" in call(capsys, "compare", *files)[1]
+    (tmp_path / "b.csv").write_text("pair,samples_per_s\n0,1.02\n1,1.96\n2,3.03\n")
+    assert "harm not excluded" in call(capsys, "compare", *files)[1]
+    assert "harm not excluded" not in call(capsys, "compare", *files, "--harm", "0.2")[1]
+    (tmp_path / "b.csv").write_text("pair,samples_per_s\n0,0\n1,2\n2,3\n")
+    assert "none: zero in 1 pair" in call(capsys, "compare", *files)[1]
