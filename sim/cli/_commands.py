@@ -305,6 +305,7 @@ _share = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.option("--equal", type=_share, default=0.02, show_default=True, help="Shares that count as equal.")
 @click.option("--harm", type=_share, default=0.03, show_default=True, help="Loss that counts as harm.")
 @click.option("--interest", type=_share, default=0.05, show_default=True, help="Smallest interesting gain.")
+@click.option("--charts", type=click.Path(path_type=Path), metavar="FOLDER", help="Draw the pairs into this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a text.")
 def compare(
     baseline: Path,
@@ -313,6 +314,7 @@ def compare(
     equal: float,
     harm: float,
     interest: float,
+    charts: Path | None,
     as_json: bool,
 ) -> None:
     """Compare CANDIDATE with BASELINE pair by pair, and say what their pairs entitle to say.
@@ -324,7 +326,7 @@ def compare(
     from sim.cli._compare import compare_sides
     from sim.report.contrast import Lines
 
-    compare_sides(baseline, candidate, metrics, Lines(equal, harm, interest), as_json=as_json)
+    compare_sides(baseline, candidate, metrics, Lines(equal, harm, interest), charts=charts, as_json=as_json)
 
 
 @windtunnel.command(short_help="Say how many real pairs would show an effect.")

@@ -13,6 +13,7 @@ from rich.text import Text
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
 from sim.registry import suggest
+from sim.report.chart_tables import save_contrast
 from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metrics
 from sim.report.sides import Side, read_side
 from sim.report.table import number
@@ -23,7 +24,9 @@ SHOWN = ("samples_per_s", "group_completion_p95_s", "load_tokens_max_over_mean",
 """Metrics that are shown unless others are named, where both sides have them."""
 
 
-def compare_sides(a: Path, b: Path, metrics: Sequence[str], lines: Lines, *, as_json: bool) -> None:
+def compare_sides(
+    a: Path, b: Path, metrics: Sequence[str], lines: Lines, *, charts: Path | None, as_json: bool
+) -> None:
     """Compare B with A and print what their pairs say."""
     baseline, candidate = read_side(a), read_side(b)
     found = contrast(baseline, candidate, chosen(baseline, candidate, metrics), lines)
@@ -31,6 +34,9 @@ def compare_sides(a: Path, b: Path, metrics: Sequence[str], lines: Lines, *, as_
         click.echo(json.dumps(_document(found), indent=2, allow_nan=False))
     else:
         _show(found, Console())
+    if charts is not None:
+        for path in save_contrast(found, charts):
+            click.echo(f"wrote {path}", err=True)
 
 
 def chosen(baseline: Side, candidate: Side, metrics: Sequence[str]) -> list[str]:

@@ -1,23 +1,14 @@
-"""Charts: each takes frames and gives an altair chart."""
+"""Ratios pair by pair: every pair as a dot, with the mean and its interval."""
 
-import os
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import altair as alt
 import polars as pl
 
-Chart = alt.VConcatChart
+from sim.charts._style import PALETTE, PLAIN, RATIO_AXIS, ROW, WIDTH
 
-WIDTH = 560
-ROW = 44
-"""Height of one candidate."""
-PLAIN = "#4c78a8"
-PALETTE = ("#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#b279a2", "#9d755d", "#eeca3b") * 3
+Chart = alt.VConcatChart
 NO_CLASS = "no classes"
-# A logarithmic axis leaves out labels after the first few of a decade unless each is written by an expression.
-RATIO_AXIS = alt.Axis(labelExpr="format(datum.value, '.3~g')", labelOverlap="greedy")
 
 
 def paired_ratios(points: pl.DataFrame, means: pl.DataFrame, title: str) -> Chart:
@@ -41,47 +32,6 @@ def paired_ratios(points: pl.DataFrame, means: pl.DataFrame, title: str) -> Char
         view=alt.ViewConfig(stroke="#ddd"), axis=alt.AxisConfig(labelFontSize=12, titleFontSize=12, gridColor="#eee")
     )
     return cast(Chart, styled)
-
-
-def residuals(phase: Sequence[str], ms: Sequence[float], error: Sequence[float], title: str) -> Chart:
-    """Error of each predicted step against its measured time, one panel a kind of step, with the line of no error.
-
-    By step: its kind, its measured time, and predicted over measured less one.
-    """
-    points = pl.DataFrame({"phase": phase, "ms": ms, "error": error})
-    panels = []
-    for kind in points["phase"].unique(maintain_order=True):
-        own = points.filter(pl.col("phase") == kind)
-        dots = (
-            alt.Chart(own)
-            .mark_circle(size=16, opacity=0.35, color=PLAIN)
-            .encode(
-                x=alt.X("ms:Q", title="measured, ms", scale=alt.Scale(type="log", nice=False)),
-                y=alt.Y("error:Q", title="predicted over measured", axis=alt.Axis(format="+.0%")),
-            )
-        )
-        zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(strokeDash=[5, 4], color="#333").encode(y="zero:Q")
-        panels.append(
-            alt.layer(dots, zero).properties(width=WIDTH, height=180, title=alt.Title(f"{kind} steps", anchor="start"))
-        )
-    chart = alt.vconcat(*panels, spacing=18, title=alt.Title(title, anchor="start", fontSize=15, offset=12))
-    return cast(Chart, chart.configure_view(stroke="#ddd"))
-
-
-def save(chart: Chart, stem: Path) -> list[Path]:
-    """Write ``stem.png`` and ``stem.html``, the latter with all scripts inside; both whole, or neither."""
-    options: dict[Literal["png", "html"], dict[str, Any]] = {"png": {"scale_factor": 2}, "html": {"inline": True}}
-    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in options}
-    drafts = {kind: stem.with_name(f".{stem.name}-{os.getpid()}.{kind}") for kind in options}
-    try:
-        for kind, draft in drafts.items():
-            chart.save(draft, format=kind, **options[kind])
-        for kind, draft in drafts.items():
-            draft.replace(paths[kind])
-    finally:
-        for draft in drafts.values():
-            draft.unlink(missing_ok=True)
-    return [*paths.values()]
 
 
 def _legend_line(points: pl.DataFrame) -> str:

@@ -1,0 +1,30 @@
+"""Charts: each takes frames and gives an altair chart, whose data are those of the frame.
+
+paired_ratios    every pair as a dot, mean and interval          ratio_by_cell   effect of each cell against lines
+slopes           each pair of runs as a line between arms        metric_by_load  a metric over a swept field
+completion_cdf   group completion with its p95 interval          winner_map      who wins over two swept fields
+frontier         prefix hits against balance                     residuals       predicted against measured steps
+"""
+
+from sim.charts.cells import metric_by_load, ratio_by_cell, winner_map
+from sim.charts.completions import completion_cdf
+from sim.charts.files import save
+from sim.charts.frontier import frontier, pareto
+from sim.charts.paired import NO_CLASS, Chart, paired_ratios
+from sim.charts.residuals import residuals
+from sim.charts.slopes import slopes
+
+__all__ = [
+    "NO_CLASS",
+    "Chart",
+    "completion_cdf",
+    "frontier",
+    "metric_by_load",
+    "paired_ratios",
+    "pareto",
+    "ratio_by_cell",
+    "residuals",
+    "save",
+    "slopes",
+    "winner_map",
+]

@@ -1,0 +1,155 @@
+"""Every chart renders as PNG, SVG and HTML, and its data are the table."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sim import charts
+from sim.cli import main
+from sim.errors import ScenarioError
+from sim.report.chart_tables import arm_names, completion_tables, frontier_table, save_contrast, slope_table
+from sim.report.contrast import Lines, contrast
+from sim.report.sides import Side
+from tests.sim.results import arm, result
+
+DRAW = np.random.default_rng(29)
+
+CELLS = pl.DataFrame({
+    "cell": ["4 groups", "4 groups", "16 groups"],
+    "candidate": ["a", "b", "a"],
+    "ratio": [1.1, 0.95, 1.2],
+    "lo": [1.02, 0.9, None],
+    "hi": [1.18, 1.0, None],
+})  # fmt: skip
+LOADS = pl.DataFrame({
+    "load": [1.0, 2.0, 1.0, 2.0, 2.0],
+    "arm": ["a", "a", "b", "b", "a"],
+    "mean": [1.0, 1.5, 1.2, 1.6, 1.4],
+    "lo": [0.9, 1.4, 1.1, 1.5, None],
+    "hi": [1.1, 1.6, 1.3, 1.7, None],
+    "source": ["simulated"] * 4 + ["measured"],
+})  # fmt: skip
+WINNERS = pl.DataFrame({
+    "x": [4, 8, 4, 8],
+    "y": [0.5, 0.5, 0.9, 0.9],
+    "winner": ["a", "b", "a", "a"],
+    "ratio": [1.1, 1.02, 1.3, 1.2],
+    "separable": [True, False, True, True],
+})  # fmt: skip
+VALUES = pl.DataFrame({"pair": [0, 1, 0, 1], "arm": ["s", "s", "g", "g"], "value": [1.0, 1.1, 1.3, 1.2]})
+CURVE = pl.DataFrame({"arm": ["a", "a", "b"], "completion_s": [1.0, 2.0, 3.0], "share": [0.5, 1.0, 1.0]})
+P95 = pl.DataFrame({"arm": ["a", "b"], "value": [1.9, 3.0], "lo": [1.0, 3.0], "hi": [2.0, None]})
+POLICIES = charts.pareto(
+    pl.DataFrame({"arm": ["rr", "hash", "aware"], "hit_rate": [0.2, 0.9, 0.9], "imbalance": [1.0, 1.5, 1.1]})
+)
+
+KINDS = {
+    "ratio_by_cell": (charts.ratio_by_cell(CELLS, "t"), [CELLS]),
+    "metric_by_load": (charts.metric_by_load(LOADS, "t", x="rate", y="ttft", log_x=True), [LOADS]),
+    "winner_map": (charts.winner_map(WINNERS, "t", x="groups", y="load"), [WINNERS]),
+    "slopes": (charts.slopes(VALUES, "t", y="samples_per_s"), [VALUES]),
+    "completion_cdf": (charts.completion_cdf(CURVE, P95, "t"), [CURVE, P95]),
+    "frontier": (charts.frontier(POLICIES, "t"), [POLICIES]),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_renders(name: str, tmp_path: Path) -> None:
+    """Three files: a PNG, an SVG with marks in it, an HTML that holds its scripts."""
+    chart, _ = KINDS[name]
+    png, svg, html = charts.save(chart, tmp_path / name, ("png", "svg", "html"))
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "<path" in svg.read_text("utf-8")
+    assert "vega-embed" in html.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_data_are_the_table(name: str) -> None:
+    """Each table stands in the chart row by row, whatever the chart adds beside its columns."""
+    chart, tables = KINDS[name]
+    drawn = [pl.DataFrame(rows) for rows in chart.to_dict()["datasets"].values()]
+    for table in tables:
+        same = [each for each in drawn if set(table.columns) <= set(each.columns) and each.height == table.height]
+        assert any(each.select(table.columns).rows() == table.rows() for each in same)
+
+
+@pytest.mark.parametrize(("higher", "lines"), [(True, [0.97, 1.0, 1.05]), (False, [1 / 1.05, 1.0, 1 / 0.97])])
+def test_lines_of_harm_and_interest_follow_the_direction(higher: bool, lines: list[float]) -> None:
+    """Where lower is better harm lies above one and interest below."""
+    chart = charts.ratio_by_cell(CELLS, "t", higher_is_better=higher).to_dict()
+    drawn = [row["at"] for rows in chart["datasets"].values() for row in rows if "at" in row]
+    assert sorted(drawn) == pytest.approx(lines)
+
+
+def test_hatching_marks_cells_that_are_not_separable() -> None:
+    """One of four cells, chosen by the column."""
+    [hatched] = [layer for layer in KINDS["winner_map"][0].to_dict()["layer"] if layer["mark"]["type"] == "point"]
+    assert hatched["transform"] == [{"filter": "!datum.separable"}]
+
+
+def test_what_no_other_policy_beats() -> None:
+    """Hits and balance: round robin for its balance, the cache-aware one for both; the hash is beaten."""
+    assert POLICIES["on_frontier"].to_list() == [True, False, True]
+
+
+def test_a_table_without_its_columns_is_refused() -> None:
+    """By name, and an empty one too."""
+    with pytest.raises(ValueError, match="has no column hi"):
+        charts.ratio_by_cell(CELLS.drop("hi"), "t")
+    with pytest.raises(ValueError, match="no rows"):
+        charts.slopes(VALUES.clear(), "t", y="v")
+
+
+def side(name: str, pairs: range, groups: int) -> Side:
+    """A measured side with group completions."""
+    return Side(
+        name,
+        Path(name),
+        pl.DataFrame({"pair": pairs, "samples_per_s": DRAW.uniform(1, 2, len(pairs))}),
+        completions=pl.DataFrame({"pair": 0, "completion_s": DRAW.uniform(1, 2, groups)}),
+    )
+
+
+def test_tables_of_two_sides() -> None:
+    """Shared pairs alone; each group's share; no upper end of a percentile of few groups."""
+    a, b = side("a", range(8), 30), side("a", range(2, 10), 300)
+    table = slope_table(a, b, "samples_per_s")
+    assert table.group_by("arm", maintain_order=True).agg("pair")["pair"].to_list() == [[*range(2, 8)]] * 2
+    curve, marks = completion_tables(a, b)
+    assert marks["hi"].is_null().to_list() == [True, False]
+    assert curve.filter(pl.col("arm") == "a (measured) B")["share"].to_list()[-1] == 1.0
+    assert arm_names(a, b) == ("a (measured) A", "a (measured) B")
+    assert completion_tables(a, Side("c", Path(), b.values)) is None
+    assert completion_tables(a, side("c", range(2), 1)) is None
+
+
+def test_frontier_of_a_result() -> None:
+    """Means of the arms by their names."""
+    found = frontier_table(result(arm("a", 1.0), arm("bb", 1.2)))
+    assert found["arm"].to_list() == ["a", "bb"]
+    assert found["hit_rate"].to_list()[1] == pytest.approx(1.2, rel=0.2)
+
+
+def test_compare_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--charts`` writes the slopes of each metric and the completions, and names the files."""
+    for name in ("a", "b"):
+        start = DRAW.uniform(0, 1, 40)
+        frame = {"pair": np.arange(40) // 20, "group": np.arange(40) // 4, "submitted_s": start, "ended_s": start + 2}
+        pl.DataFrame(frame).write_csv(tmp_path / f"{name}.csv")
+    files = [str(tmp_path / f"{name}.csv") for name in ("a", "b")]
+    with pytest.raises(SystemExit) as ended:
+        main(["compare", *files, "--metric", "makespan_s", "--charts", str(tmp_path / "charts")])
+    assert not ended.value.code
+    names = {f"{stem}.{kind}" for stem in ("slopes_makespan_s", "group_completion") for kind in ("png", "svg", "html")}
+    assert {path.name for path in (tmp_path / "charts").iterdir()} == names
+    assert capsys.readouterr().err.count("wrote ") == 6
+
+
+def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
+    """One clear line."""
+    (tmp_path / "file").write_text("")
+    found = contrast(side("a", range(4), 4), side("b", range(4), 4), ["samples_per_s"], Lines())
+    with pytest.raises(ScenarioError, match="cannot write charts in"):
+        save_contrast(found, tmp_path / "file" / "charts")
