@@ -2,8 +2,8 @@
 
 Each expression is evaluated once a pair, for all pairs together. A metric without a value in a pair is null there: a
 latency when nothing finished, a ratio over an engine that did nothing. Seconds are simulated. Quantiles are linear
-within a replication. "Finished" counts by the last attempt of a request; a sample is a session, one alone for each
-request of a workload without turns.
+within a replication. "Finished" counts by the last attempt of a request; a sample is a session that no other one
+started, one alone for each request of a workload without turns.
 """
 
 from dataclasses import dataclass
@@ -32,8 +32,9 @@ class Metric:
 
 finished = pl.col("status") == "finished"
 span = pl.col("makespan_s").first()
-sessions = pl.col("session").n_unique()
-session_ends = pl.col("ended_s").filter(finished & (pl.col("is_last") == 1)).sort()
+is_sample = pl.col("parent") == -1
+sessions = pl.col("session").filter(is_sample).n_unique()
+session_ends = pl.col("ended_s").filter(finished & (pl.col("is_last") == 1) & is_sample).sort()
 is_complete = pl.col("finished") == pl.col("sessions")
 on_time = pl.col("deadline_s").is_null() | (pl.col("e2e_s") <= pl.col("deadline_s"))
 
@@ -52,8 +53,8 @@ _THROUGHPUT = (
         "1/s",
         "higher",
         "requests",
-        "Sessions whose last turn finished, over makespan.",
-        (finished & (pl.col("is_last") == 1)).sum() / span,
+        "Sessions whose last turn finished, over makespan; sessions that others started are parts of these.",
+        (finished & (pl.col("is_last") == 1) & is_sample).sum() / span,
     ),
     Metric(
         "requests_per_s",

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from sim.client import Client
+from sim.client import Client, ManagedClient, Sending
 from sim.cost._coefficients import Coefficients, shared
 from sim.engine._scheduler import Scheduler
 from sim.engine.request import Request
@@ -21,6 +21,7 @@ from sim.instants import Clock
 from sim.keys import session_keys
 from sim.log.record import Log
 from sim.rng import Streams
+from sim.router import Routes
 from sim.router.build import build_router
 from sim.scenario import Cell, EngineType, explicit_keys, kv_tokens
 from sim.workload._model import Workload
@@ -46,22 +47,28 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         for index, scheduler in enumerate(build_schedulers(cell, streams, log))
     ]
     router = build_router(env, cell.router, engines, names, streams, log)
-    client = Client(
-        env,
-        workload,
-        router,
-        log,
-        keys=keys_of(cell, workload, streams),
-        header=cell.client.header or "",
-        cap=cell.client.cap(cell.engines),
-        keys_requests=cell.client.scope == "request" and bool(cell.router.policy.key_headers),
-    )
+    client = build_client(env, cell, workload, router, log, streams)
     client.start()
     with without_collector():
         env.run_out()
     client.close()
     log.prefill_ideal = ideal_prefill_tokens(workload, min(kind.engine.block_tokens or 1 for kind in cell.fleet))
     return log
+
+
+def build_client(
+    env: Clock, cell: Cell, workload: Workload, router: Routes, log: Log, streams: Streams
+) -> Client | ManagedClient:
+    """The client that a cell needs: the plain one wherever it is enough."""
+    options = Sending(
+        keys=keys_of(cell, workload, streams),
+        header=cell.client.header or "",
+        cap=cell.client.cap(cell.engines),
+        keys_requests=cell.client.scope == "request" and bool(cell.router.policy.key_headers),
+    )
+    if cell.client.is_managed or not workload.is_plain:
+        return ManagedClient(env, workload, router, log, options, cell.client, streams)
+    return Client(env, workload, router, log, options)
 
 
 @contextmanager

@@ -12,6 +12,16 @@ DEFAULT_HEADER = "x-smg-routing-key"
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsSpec:
+    """Environments with limited room, shared by all sessions; who comes waits in order of arrival."""
+
+    concurrency: int | None = field(default=None, metadata={"min": 1})
+    """Tool calls at once: the wait before a later turn holds a place for its time. Null: no limit."""
+    boots: int | None = field(default=None, metadata={"min": 1})
+    """Environments that start at once, each for its session's boot time. Null: no limit."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSpec:
     """Who sends: how requests are keyed and how many may be under way."""
 
@@ -23,6 +33,16 @@ class ClientSpec:
     """Sessions under way at once, in the whole job; absent: no cap."""
     max_sessions_per_engine: int | None = field(default=None, metadata={"min": 1})
     """The same cap, given for each engine."""
+    max_groups_in_flight: int | None = field(default=None, metadata={"min": 1})
+    """Groups under way at once: the next one starts when all samples of one have ended. Null: no cap."""
+    tools: ToolsSpec | None = None
+    """Limits of tools and environments. Null: none."""
+    processes: int = field(default=1, metadata={"min": 1, "max": 1_000_000})
+    """Client processes that prepare and send prompts; each request goes through one, drawn at random."""
+    tokens_per_s: float | None = field(default=None, metadata={"min": 1e-6})
+    """Prompt tokens that one process prepares a second, one prompt after the other. Null: no time."""
+    turn_s: float = 0.0
+    """Time that a turn takes in the client besides, however busy its process is."""
     deadline_s: float | None = None
     """A request that ends within this time counts for ``goodput_per_s``; absent: every finished one does."""
     keys: dict[int, str] | None = None
@@ -37,6 +57,12 @@ class ClientSpec:
         for session, key in (self.keys or {}).items():
             if session < 0 or not key or not key.isascii() or not key.isprintable():
                 raise ValueError(f"keys maps a session index to visible text, not {session} to {key!r}")
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether anything is asked for beyond keys and a cap on sessions."""
+        asked = (self.max_groups_in_flight, self.tools, self.tokens_per_s)
+        return any(value is not None for value in asked) or self.turn_s > 0
 
     @property
     def scope(self) -> Literal["request", "session", "group"]:

@@ -34,7 +34,7 @@ def read_measured(path: Path, *, tick_s: float = 1e-9, limit: int | None = None)
         queued, first, last = ticks["queued_s"][i], ticks["first_token_s"][i], ticks["last_token_s"][i]
         log.requests.append((
             i, i, i, 0, 1, 0, 0, queued, queued, scheduled[i], first, last, prompts[i], 0, 0, 0, outputs[i],
-            outputs[i], prompts[i], 0, 0, FINISHED, 0,
+            outputs[i], prompts[i], 0, 0, FINISHED, 0, -1,
         ))  # fmt: skip
         log.decisions.append((i, 0, queued, 0, branch, 0, 0, 0, *UNSEEN))
         log.groups.append((i, queued, last, 1, 1))

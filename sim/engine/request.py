@@ -16,8 +16,8 @@ class Request:
 
     __slots__ = (
         "arrived", "attempt", "base_output", "cached_tokens", "computed", "content", "copies", "done", "ended",
-        "ends_at", "engine", "epoch", "first_token", "group", "high", "hit_tokens", "is_last", "joined_at", "leaf",
-        "max_tokens", "on_first_token", "output_source", "output_tokens", "phase", "place", "preemptions",
+        "ends_at", "engine", "epoch", "first_token", "generated", "group", "high", "hit_tokens", "is_last", "joined_at",
+        "leaf", "max_tokens", "on_first_token", "output_source", "output_tokens", "phase", "place", "preemptions",
         "prefill_tokens", "prompt_tokens", "queried_tokens", "reason", "recomputed_tokens", "reply", "scheduled",
         "session", "stamp", "status", "submitted", "target", "turn", "view",
     )  # fmt: skip
@@ -47,6 +47,8 @@ class Request:
         self.cached_tokens = self.prefill_tokens = self.recomputed_tokens = self.preemptions = 0
         self.queried_tokens = self.hit_tokens = 0
         """Tokens that its look-ups in the prefix cache asked for and found, counted as the product reports them."""
+        self.generated = 0
+        """Tokens generated, of a request that was aborted."""
         self.status = UNFINISHED
         self.reason = 0
         """Why it failed, a code of the log."""

@@ -22,6 +22,7 @@ TIMES = {
     "decisions": ("at", "waited", "service", "signal_age"),
     "groups": ("arrived", "ended"),
     "engines": ("start", "end", *SHARES),
+    "steps": ("start", "end", "updated"),
 }
 Columns = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 
@@ -38,6 +39,8 @@ class Tables:
     """One row a group; besides the log's columns ``completion_s``, from its arrival to its last session's end."""
     engines: pl.DataFrame
     """One row a run of equal steps, or an idle stretch; ``kind`` is busy, idle, or tail (idle after the last work)."""
+    steps: pl.DataFrame
+    """One row a rollout step; none where no trainer makes any."""
     replications: pl.DataFrame
     """One row a pair: ``engines``, ``start_s``, ``makespan_s``, ``prefill_tokens_ideal``, ``deadline_s``,
     ``router_cores``."""
@@ -79,6 +82,7 @@ def read_logs(logs: Sequence[Log], pairs: Sequence[int]) -> Tables:
             completion_s=_since("arrived", "ended", tick_s),
         ),
         engines=_frame("engines", [account(log) for log in logs], pairs, tick_s, kind=_word("kind", KINDS)),
+        steps=_frame("steps", [log.numpy("steps") for log in logs], pairs, tick_s),
         replications=_replications(logs, pairs),
     )
 

@@ -1,7 +1,7 @@
-"""Four tables that one replication writes: requests, decisions, groups, engines.
+"""Five tables that one replication writes: requests, decisions, groups, engines, steps.
 
 Each table is one flat buffer of 64-bit integers, a row after the other (``log.engines.append((0, start, ...))``), so a
-log travels between processes as four blocks of bytes. Times are integer ticks of ``tick_s`` seconds, -1 means "never".
+log travels between processes as five blocks of bytes. Times are integer ticks of ``tick_s`` seconds, -1 means "never".
 Seconds, names and the account of every engine-second appear later, in ``sim.log.frames``. A log of a real run may be
 written in the same tables.
 
@@ -32,12 +32,13 @@ REQUESTS = (
     "queried_tokens",  # of all its look-ups in the prefix cache, counted as the product reports them
     "hit_tokens",  # of them found
     "max_tokens",  # the client's limit on output
-    "output_tokens",  # generated
+    "output_tokens",  # generated in this attempt
     "prefill_tokens",  # computed in prefill, recomputation included
     "recomputed_tokens",  # of them computed again after a preemption
     "preemptions",  # times it lost its memory
     "status",  # FINISHED, FAILED, REJECTED, ABORTED or UNFINISHED
     "reason",  # why it FAILED, else 0: see ``REASON``
+    "parent",  # session that its session forked from, -1: none, it is a sample
 )
 DECISIONS = (
     "request",
@@ -83,7 +84,21 @@ ENGINES = (  # one row for a run of equal steps; time without a row is idle
     "kv_used",  # blocks or pages held by requests after the batch was formed
     "kv_cached",  # blocks or pages kept only for reuse
 )
-TABLES = {"requests": REQUESTS, "decisions": DECISIONS, "groups": GROUPS, "engines": ENGINES}
+STEPS = (  # rollout steps, where a trainer makes some
+    "step",  # 0, 1, ...
+    "version",  # of the weights while its batch became complete
+    "start",  # ticks: the weights of this version are in place
+    "end",  # ticks: its batch is complete
+    "updated",  # ticks: the weights made of its batch are in place; -1 when none were
+    "accepted",  # groups of the batch
+    "rejected",  # groups that ended since the step before and are in no batch: filtered, or with lost samples
+    "samples",  # finished samples of the batch
+    "tokens",  # generated for them, in all their attempts
+    "aborted",  # samples under way or waiting that were aborted since the step before
+    "age_sum",  # versions between the start of a group and this step, summed over the batch
+    "age_max",
+)
+TABLES = {"requests": REQUESTS, "decisions": DECISIONS, "groups": GROUPS, "engines": ENGINES, "steps": STEPS}
 
 FINISHED, FAILED, REJECTED, ABORTED, UNFINISHED = range(5)
 STATUS = ("finished", "failed", "rejected", "aborted", "unfinished")
@@ -148,6 +163,7 @@ class Log:
         "prefill_ideal",
         "requests",
         "router_cores",
+        "steps",
         "tick_s",
     )
 
@@ -168,6 +184,7 @@ class Log:
         self.decisions = Table(DECISIONS)
         self.groups = Table(GROUPS)
         self.engines = Table(ENGINES)
+        self.steps = Table(STEPS)
 
     def branch_code(self, name: str) -> int:
         """The number that stands for a branch name in the decisions table."""

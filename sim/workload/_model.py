@@ -42,7 +42,8 @@ class Turn(NamedTuple):
     max_tokens: int
     """The client's limit; equal to ``output_tokens``: the answer is ended by its limit."""
     delay_s: float
-    """Wait between the end of the previous turn and the submission of this one; 0 for the first."""
+    """Wait between the end of the previous turn and the submission of this one; of a first turn: between the start of
+    the session and its submission, while its environment boots. 0 for the first turn of a child."""
 
 
 class Session(NamedTuple):
@@ -111,8 +112,15 @@ class Workload:
         """By group, the one that arrives after it has ended, its ``arrival_s`` later; those stand last in ``order``."""
         self.key_owner: Ints | None = None
         """By session, the one whose random id is its routing key; None: each has its own."""
+        self.has_boots = False
+        """Whether first turns have a delay: the time in which a session's environment starts."""
         self.encoding: Encoding = travel.encoding
         self.chars_per_token = travel.chars
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether sessions start with their groups, groups by the clock, and first turns at once."""
+        return not (self.children or self.follows or self.has_boots)
 
     def first_requests(self) -> Ints:
         """Id of the first request of each session: requests are numbered through the sessions, in order of the data."""

@@ -77,6 +77,8 @@ class Rollout:
     """Tokens that the environment adds after a turn."""
     tool_delay_s: Time = 0.0
     """Seconds between the end of a turn and the submission of the next."""
+    boot_s: Time = 0.0
+    """Seconds between the start of a sample, which then holds its place, and its first turn: its sandbox starts."""
     variance_share_between_groups: float | None = None
     """Share of the variance of log output length between groups, 0..1; needs lognormal output_tokens.
     None: 0.6 for lognormal outputs; other outputs are drawn independently."""
@@ -107,6 +109,7 @@ class Rollout:
         check_length("output_tokens", self.output_tokens, 1)
         check_length("observation_tokens", self.observation_tokens, 0)
         check_time("tool_delay_s", self.tool_delay_s)
+        check_time("boot_s", self.boot_s)
         if self.context_limit_tokens is not None:
             within("context_limit_tokens", self.context_limit_tokens, 1)
         Travel(self.encoding, self.chars_per_token)
@@ -175,7 +178,10 @@ class Rollout:
         )
         order = np.argsort(arrival_s, kind="stable")
         travel = Travel(self.encoding, self.chars_per_token)
-        return Chains(columns, self.prompt.system_tokens, group_of, arrival_s, order, self.mode == "live", travel)
+        live = self.mode == "live"
+        workload = Chains(columns, self.prompt.system_tokens, group_of, arrival_s, order, live, travel)
+        workload.has_boots = self.boot_s != 0
+        return workload
 
     def _column(self, streams: Streams, name: str, length: Length, count: int, least: int) -> Ints:
         return lengths(name, length, streams.column(f"workload/{name}"), count, least)
@@ -206,7 +212,11 @@ class Rollout:
         def draw(turn: int, count: int) -> Floats:
             return values(self.tool_delay_s, streams.column(f"workload/tool_delay_s/{turn}"), count)
 
-        return bounded("tool_delay_s", by_turn(draw, starts, turns, first=1))
+        delays = by_turn(draw, starts, turns, first=1)
+        if self.boot_s != 0:
+            boots = values(self.boot_s, streams.column("workload/boot_s"), len(starts))
+            delays[starts] = bounded("boot_s", boots)
+        return bounded("tool_delay_s", delays)
 
     def _fitting(self, prompts: Ints, starts: Ints, turns: Ints) -> Ints:
         if self.context_limit_tokens is None:

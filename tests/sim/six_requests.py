@@ -17,13 +17,13 @@ REQUESTS = """
    5       3       2     1    1    0       1        25        25      -1        -1    25
  """
 TOKENS = """
- # prompt cached queried hit limit output prefill recomputed preemptions status reason
-   100    0      100     0   16    4      100     0          0           0      0
-   150    96     150     96  16    6      54      0          0           0      0
-   100    0      100     0   16    6      110     10         1           0      0
-   80     40     240     120 16    1      40      0          0           0      0
-   60     0      60      0   16    5      60      0          0           0      0
-   9000   0      0       0   16    0      0       0          0           2      0
+ # prompt cached queried hit limit output prefill recomputed preemptions status reason parent
+   100    0      100     0   16    4      100     0          0           0      0      -1
+   150    96     150     96  16    6      54      0          0           0      0      -1
+   100    0      100     0   16    6      110     10         1           0      0      -1
+   80     40     240     120 16    1      40      0          0           0      0      -1
+   60     0      60      0   16    5      60      0          0           0      0      -1
+   9000   0      0       0   16    0      0       0          0           2      0      -1
  """
 DECISIONS = """
  # request attempt at engine branch in_flight total matched retry replica waited service age best tokens work

@@ -100,7 +100,9 @@ def test_time_to_90_percent_counts_sessions() -> None:
     for session, ended in enumerate([5, 3, 8, 1, 2, 9, 4, 7, 6, -1]):
         status = 0 if ended >= 0 else 4
         times = (0, 0, 0, 1, ended) if ended >= 0 else (0, 0, -1, -1, -1)
-        log.requests.append((session, session, session, 0, 1, 0, 0, *times, 10, 0, 10, 0, 4, 1, 10, 0, 0, status, 0))
+        log.requests.append(
+            (session, session, session, 0, 1, 0, 0, *times, 10, 0, 10, 0, 4, 1, 10, 0, 0, status, 0, -1)
+        )
     (found,) = values(log)
     assert found["time_to_90pct_s"] == 9
     assert found["unfinished"] == 1

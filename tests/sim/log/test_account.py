@@ -82,7 +82,7 @@ def test_idle_against_a_walk_over_every_tick(data: st.DataObject) -> None:
         for start, end, waiting in data.draw(runs()):
             log.engines.append((engine, start, end, 0, 0, 0, 0, 0, 0, 0, 0, 0, waiting, 0, 0))
             waits[engine][start:end] = [waiting or was for was in waits[engine][start:end]]
-    log.requests.append((0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 39, 1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0))
+    log.requests.append((0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 39, 1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 0, -1))
     columns = account(log)
     for engine in range(engines):
         mine = columns["engine"] == engine

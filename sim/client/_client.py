@@ -5,11 +5,12 @@ sessions under way in the whole job: a session holds its place through all its t
 for a place starts in order of arrival. Requests of a session, or of a group, carry one routing key in a header. A turn
 that is refused, fails or can never fit ends its session.
 
-Left out: several client processes, time that the client itself takes, aborts and weight updates.
+This is the client of scenarios that ask for nothing more; ``_managed`` has the rest.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from simpy.events import Event
 
@@ -22,16 +23,38 @@ from sim.router import Routes
 from sim.workload._model import Session, Workload
 
 
-class Live:
-    """A session under way: the next turn to submit."""
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """How requests are keyed, and how many sessions may be under way."""
 
-    __slots__ = ("first_request", "group", "headers", "index", "turn", "turns")
+    keys: Sequence[str]
+    """Routing key of each session."""
+    header: str
+    cap: int | None
+    keys_requests: bool
+    """Whether sessions without a key get one for each request."""
+
+
+class Live:
+    """A session under way: the next turn to submit, or the one that is submitted."""
+
+    __slots__ = ("attempt", "base", "fate", "first_request", "group", "headers", "index", "state", "turn", "turns")
 
     def __init__(self, session: Session, first_request: int, headers: dict[str, str]) -> None:
         self.index, self.group, self.turns = session
         self.first_request = first_request
         self.headers = headers
         self.turn = 0
+        self.attempt = self.base = 0
+        """Attempts that were made at this turn's request before, and at every later turn's."""
+        self.state = self.fate = 0
+        """Where it is and what will become of it, for who aborts sessions: see ``_managed``."""
+
+    def copy(self) -> "Live":
+        """The session as it stands, as another object."""
+        other = Live(Session(self.index, self.group, self.turns), self.first_request, self.headers)
+        other.turn, other.attempt, other.base = self.turn, self.attempt, self.base
+        return other
 
 
 class Client:
@@ -43,21 +66,16 @@ class Client:
         workload: Workload,
         router: Routes,
         log: Log,
-        *,
-        keys: Sequence[str],
-        header: str,
-        cap: int | None,
-        keys_requests: bool,
+        sending: Sending,
     ) -> None:
-        """``keys`` has the routing key of each session; ``keys_requests``: keyless ones get a key a request."""
         self.env = env
         self.workload = workload
         self.router = router
         self.log = log
-        self.keys = keys
-        self.header = header
-        self.cap = workload.sessions if cap is None else cap
-        self.keys_requests = keys_requests
+        self.keys = sending.keys
+        self.header = sending.header
+        self.cap = workload.sessions if sending.cap is None else sending.cap
+        self.keys_requests = sending.keys_requests
         self.encoding = workload.encoding
         self.chars_per_token = workload.chars_per_token
         self.ticks = 1 / log.tick_s
@@ -96,11 +114,14 @@ class Client:
                 Instant(self.env, when, SUBMIT, self.arriving)
                 return
             self.arrived = at + 1
-            for session in self.members[group]:
-                if self.under_way < self.cap:
-                    self._start(session)
-                else:
-                    self.backlog.append(session)
+            self._begin(group)
+
+    def _begin(self, group: int) -> None:
+        for session in self.members[group]:
+            if self.under_way < self.cap:
+                self._start(session)
+            else:
+                self.backlog.append(session)
 
     def _start(self, index: int) -> None:
         self.under_way += 1
@@ -135,6 +156,7 @@ class Client:
         request = Request(view, output_tokens, output_source, live.index, live.group, turn, turn + 1 == len(turns))
         env = self.env
         request.submitted = env._now
+        request.attempt = live.attempt
         request.reply = self.answering
         self.open_requests[number] = request, live
         self.router.route(request)
@@ -165,13 +187,14 @@ class Client:
             if self.left[group]:
                 self._write_group(group, -1)
 
-    def _write(self, r: Request) -> None:
-        generated = r.output_tokens if r.status == FINISHED else 0
+    def _write(self, r: Request, parent: int = -1) -> None:
+        generated = r.output_tokens if r.status == FINISHED else r.generated
         table = self.log.requests
         table.data += table.pack(
             r.view.id, r.session, r.group, r.turn, r.is_last, r.attempt, r.engine, r.submitted, r.arrived, r.scheduled,
             r.first_token, r.ended, r.prompt_tokens, r.cached_tokens, r.queried_tokens, r.hit_tokens, r.max_tokens,
             generated, r.prefill_tokens, r.recomputed_tokens, r.preemptions, r.status, r.reason,
+            parent,
         )  # fmt: skip
 
     def _write_group(self, group: int, ended: int) -> None:

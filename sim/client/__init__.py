@@ -1,0 +1,11 @@
+"""Clients: who sends the turns of a workload to a router, and writes down how they fare.
+
+``_client`` knows groups, a cap on sessions, turns and keys; ``_managed`` has everything else that a scenario may ask of
+a client, in parts of their own: tools with few places (``_tools``), processes that prepare prompts (``_stage``),
+sessions that fork (``_forks``). A scenario that asks for none of it gets the former.
+"""
+
+from sim.client._client import Client, Sending
+from sim.client._managed import ManagedClient
+
+__all__ = ["Client", "ManagedClient", "Sending"]
