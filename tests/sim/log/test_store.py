@@ -27,6 +27,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         "manifest.json",
         "replications.parquet",
         "requests.parquet",
+        "steps.parquet",
     ]
     read, made = store.read(tmp_path / "x" / "abc"), frames.read_logs([six_requests()], [0])
     assert all(getattr(read, name).equals(getattr(made, name)) for name in frames.NAMES)
