@@ -21,6 +21,7 @@ from sim.cost import _devices, _models, _profiles  # noqa: E402
 from sim.engine.spec import EngineSpec  # noqa: E402
 from sim.metrics import METRICS  # noqa: E402
 from sim.router.spec import Around  # noqa: E402
+from sim.scenario import _presets  # noqa: E402
 from sim.scenario._fleet import FleetModel  # noqa: E402
 from sim.scenario._model import ReplicationsModel, RouterModel, ScenarioModel  # noqa: E402
 from sim.specs import ClientSpec, NoiseSpec  # noqa: E402
@@ -197,6 +198,20 @@ def profiles() -> str:
     )
 
 
+def presets() -> str:
+    """The shipped presets of workloads, with what their values rest on."""
+    rows = []
+    for name in _presets.names():
+        rows.append((f"`{name}`", f"`{_presets.load(name)['workload']['kind']}`", _presets.about(name)))
+    return (
+        "\n# Presets\n\n"
+        "`workload: {preset: NAME, ...}` is a workload of the preset's kind; what a scenario says comes first,\n"
+        "key by key. Files in `sim/workload/presets/`; some give the client a cap too. `windtunnel check` shows what\n"
+        "comes of it, `windtunnel workload NAME` what it generates.\n\n"
+        f"{table(('preset', 'kind', 'what it is, and what it rests on'), rows)}"
+    )
+
+
 def metrics() -> str:
     """Every metric with its definition."""
     rows = [(f"`{m.name}`", m.unit, m.better, m.definition) for m in METRICS.values()]
@@ -243,7 +258,7 @@ def pages() -> dict[str, str]:
             "Each models one product's rule and names its source. `kind` is its name in a scenario;\n"
             "`./file.py:Class` is one of your own. `windtunnel policies KIND` prints the same.\n\n" + products(),
         ),
-        "workloads.md": family("Workloads", registry.WORKLOAD, "What the clients ask for, and when."),
+        "workloads.md": family("Workloads", registry.WORKLOAD, "What the clients ask for, and when.") + presets(),
         "costs.md": family("Cost models", registry.COST, "What one engine step costs."),
         "profiles.md": profiles(),
         "metrics.md": metrics(),

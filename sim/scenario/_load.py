@@ -12,6 +12,7 @@ from sim.scenario._cell import Cell, make
 from sim.scenario._errors import PlacedError
 from sim.scenario._find import locate
 from sim.scenario._model import MOST_PAIRS, CellModel, ScenarioModel, validate_cell, validate_scenario
+from sim.scenario._presets import expand
 from sim.scenario._rules import check_cell
 from sim.scenario._yaml import Document, read
 
@@ -89,7 +90,7 @@ def _assemble(document: Document, path: Path) -> Scenario:
     base = path.resolve().parent
     documents = {name: _arm(document, name) for name in model.arms}
     # The base is whole even where every arm overrides it, so that nothing in the file goes unchecked.
-    validate_cell(_merge.pick(document, BLOCKS), base)
+    validate_cell(expand(_merge.pick(document, BLOCKS)), base)
     arms = {name: _cell(each, name, model.replications.seed, base) for name, each in documents.items()}
     controls = frozenset(name for name, over in model.arms.items() if over.get("null_control"))
     _refuse_equal(arms, baseline, controls, document)
@@ -130,10 +131,10 @@ def _metrics(model: ScenarioModel, document: Document) -> tuple[str, ...]:
 
 
 def _arm(document: Document, name: str) -> Document:
-    """The base with one arm's overrides, and nothing else."""
+    """The base with one arm's overrides, and what a preset lays under both."""
     blocks = _merge.pick(document, BLOCKS)
     if "arms" not in document.data:
-        return blocks
+        return expand(blocks)
     over = _merge.cut(document, ("arms", name))
     data = dict(over.data or {})
     control = data.pop("null_control", False)
@@ -143,7 +144,7 @@ def _arm(document: Document, name: str) -> Document:
         if key not in BLOCKS:
             known = registry.suggest(key, (*BLOCKS, "null_control"))
             raise ScenarioError(f"{over.origin((key,))}: not a key of an arm; {known}")
-    return _merge.merge(blocks, Document(data, over.origins))
+    return expand(_merge.merge(blocks, Document(data, over.origins)))
 
 
 def _cell(document: Document, arm: str, seed: int, base: Path) -> Cell:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
+from sim.scenario import _presets
 from sim.scenario._model import ARM_NAME, CellModel, ScenarioModel
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -22,6 +23,7 @@ def schema() -> dict[str, Any]:
     )
     defs: dict[str, Any] = made["$defs"]
     top, cell = defs.pop("ScenarioModel"), defs.pop("CellModel")
+    cell["properties"]["workload"]["oneOf"] += _preset_options(cell["properties"]["workload"]["oneOf"])
     control = {
         "type": "boolean",
         "description": "This arm may equal another: it shows what a comparison of equals gives.",
@@ -48,6 +50,22 @@ def schema() -> dict[str, Any]:
     }
     plain: dict[str, Any] = _plain_text(whole)
     return plain
+
+
+def _preset_options(kinds: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A workload by the name of a preset: the fields of its kind, none of them required."""
+    by_kind: dict[str, list[str]] = {}
+    for name in _presets.names():
+        by_kind.setdefault(_presets.load(name)["workload"]["kind"], []).append(name)
+    options = []
+    for kind in kinds:
+        named = by_kind.get(str(kind.get("title")))
+        if named:
+            own: dict[str, Any] = _partial(kind)
+            own["title"] = f"preset of kind {kind['title']}"
+            own["properties"] = {_presets.KEY: {"enum": named}, **own["properties"]}
+            options.append({**own, "required": [_presets.KEY]})
+    return options
 
 
 def _partial(value: Any) -> Any:
