@@ -52,6 +52,8 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
     with without_collector():
         env.run_out()
     client.close()
+    for engine in engines:
+        engine.close()
     log.prefill_ideal = ideal_prefill_tokens(workload, min(kind.engine.block_tokens or 1 for kind in cell.fleet))
     return log
 

@@ -85,6 +85,16 @@ class Decodes:
         phases[phase] -= 1
         phases[phase + self.block] -= 1
 
+    def stop(self, request: Request) -> None:
+        """Let a sequence end sooner, by its new ``output_tokens``, as if by a stop token."""
+        request.epoch += 1
+        request.ends_at = ends_at = request.joined_at + request.output_tokens - request.base_output
+        if ends_at > request.joined_at:
+            heappush(self.by_stop, (ends_at, request.view.id, request.epoch, request))
+            self.next_stop = self.by_stop[0][0]
+        else:
+            self.over += 1
+
     def tokens(self, request: Request) -> int:
         """KV slots of a sequence after the steps scheduled so far."""
         return request.target + self.steps - request.joined_at

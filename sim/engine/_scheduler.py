@@ -12,12 +12,12 @@ when the batch changes; step j of a run takes ``first + growth*(j-1)``.
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import sqrt
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from policies._content import Content, extend
 from sim.engine._decodes import Decodes
 from sim.engine.request import Request
-from sim.log.record import FINISHED, REJECTED
+from sim.log.record import ABORTED, FINISHED, REJECTED
 
 
 class StepCost(Protocol):
@@ -41,6 +41,15 @@ class KvPool(Protocol):
 
     def register(self, request: Request, content: Content, tokens: int) -> None:
         """Make the first ``tokens`` tokens, which the request holds, findable."""
+
+    def flush(self) -> None:
+        """Forget all content; what requests hold stays theirs and is not found again."""
+
+    def set_version(self, version: int) -> None:
+        """Keep what is computed from now on apart from what weights of another version computed."""
+
+    def cached_tokens(self, content: Content) -> int:
+        """Tokens of the longest cached prefix; leaves no trace."""
 
     def usage(self) -> tuple[int, int]:
         """Blocks held by requests, and blocks cached beside them."""
@@ -125,6 +134,11 @@ class Plan:
 class Scheduler:
     """Base of the batch formers; subclasses decide in ``form``."""
 
+    aborts_at_once: ClassVar[bool]
+    """Whether an aborted request leaves without the token of the step under way, or with one token more."""
+    counts_prefills: ClassVar[bool]
+    """Whether a step without decodes counts as a decode step."""
+
     def __init__(
         self,
         cost: StepCost,
@@ -151,6 +165,8 @@ class Scheduler:
         """Requests that left the batch and whose last step is under way."""
         self.plan: Plan | None = None
         self.admissions = 0
+        self.aborted: dict[Request, int] = {}
+        """Requests that end with their next token, and the output they would have had."""
 
     # -- asked by the shell --------------------------------------------------------------------------------------
 
@@ -181,6 +197,12 @@ class Scheduler:
 
     def rest(self) -> None:
         """There is nothing to do and nothing under way."""
+
+    def hold(self) -> None:
+        """Form nothing though there may be work; whose last token is under way by the limit leaves as ever."""
+        self.plan = None
+        if self.decodes.next_limit <= self.decodes.steps:
+            self._drop_ending()
 
     def is_quiet(self, plan: Plan, done: int) -> bool:
         """Whether the step under way, the ``done``-th decode step, ends without answer and registers nothing."""
@@ -235,6 +257,10 @@ class Scheduler:
             self._finish(request)
         request.status = FINISHED
         request.ended = now
+        request.generated = request.output_tokens
+        if self.aborted and request in self.aborted:
+            request.status = ABORTED
+            request.output_tokens = self.aborted.pop(request)
 
     @property
     def opens_soon(self) -> bool:
@@ -247,6 +273,23 @@ class Scheduler:
             return False
         is_computing = self.plan is not None and self.plan.finishing and self.decodes.overlap
         return bool(self.ending or is_computing)
+
+    # -- leaving before the end ----------------------------------------------------------------------------------
+
+    def give_up(self, request: Request) -> None:
+        """Give back what a request holds that leaves before its end; prompt and output so far may be found."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget everything: the engine went down."""
+        self.decodes = Decodes(self.block, overlap=self.decodes.overlap)
+        self.waiting.clear()
+        self.running.clear()
+        self.ending = []
+        self.plan = None
+        for request, output_tokens in self.aborted.items():
+            request.output_tokens = output_tokens
+        self.aborted.clear()
 
     # -- parts ---------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ content that can be found) stand in it too. Cost of a match or an insertion is O
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from policies._content import Content
 
@@ -61,15 +61,37 @@ OUT: Node = object.__new__(Node)
 """Neighbour of a node that does not stand in the queue."""
 
 
+DEAD: Final = -(1 << 62)
+"""Source of nodes that a flush left to those that hold them: nothing is found below, nothing is added to them."""
+
+
 class Tree:
     """Content held in a pool of blocks, and the queue of what may be given up."""
 
     def __init__(self, block: int) -> None:
         self.block = block
-        self.root = Node(None, -1, 0, 0)
-        self.root.refs = 1
+        self.root = _new_root()
+        self.version = 0
+        """Version of the weights that compute content from now on."""
+        self.roots = {0: self.root}
+        """By version of the weights, what was computed with them; only that of the present version is found."""
         self.queue = queue = Node(None, -1, 0, 0)
         queue.before = queue.after = queue
+
+    # -- weights ------------------------------------------------------------------------------------------------
+
+    def set_version(self, version: int) -> None:
+        """Find and keep apart what weights of this version compute; who runs stays with the version it began with."""
+        self.version = version
+        self.roots = {each: root for each, root in self.roots.items() if root.children or root.refs > 1}
+        self.root = self.roots.setdefault(version, _new_root())
+
+    def _bury(self) -> None:
+        """Nothing that is held now can be found any more."""
+        for node in [*self.nodes(), *self.roots.values()]:
+            node.source = DEAD
+        self.root = _new_root()
+        self.roots = {self.version: self.root}
 
     # -- content ------------------------------------------------------------------------------------------------
 
@@ -171,9 +193,15 @@ class Tree:
             node = node.after
 
     def nodes(self) -> Iterator[Node]:
-        """All nodes of the tree but the root (for tests and reports)."""
-        stack = list(self.root.children.values())
+        """All nodes that content was put into, of all versions, but the roots."""
+        stack = [node for root in self.roots.values() for node in root.children.values()]
         while stack:
             node = stack.pop()
             yield node
             stack.extend(node.children.values())
+
+
+def _new_root() -> Node:
+    root = Node(None, -1, 0, 0)
+    root.refs = 1
+    return root

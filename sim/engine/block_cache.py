@@ -20,7 +20,8 @@ Left out: block hashes as numbers; cache salts; outputs are findable once their 
 """
 
 from policies._content import Content
-from sim.engine._tree import OUT, Copy, Node, Tree
+from sim.engine._decodes import FAR
+from sim.engine._tree import DEAD, OUT, Copy, Node, Tree
 from sim.engine.request import Request
 
 
@@ -62,6 +63,10 @@ class BlockCache(Tree):
         if self.queued > self.free:
             self.settle()
         return self.match(content, limit)
+
+    def cached_tokens(self, content: Content) -> int:
+        """Tokens of the longest cached prefix; leaves no trace."""
+        return self.find(content, FAR)[1] // self.block * self.block
 
     def count_free_hits(self, node: Node, depth: int) -> int:
         """Blocks of the first ``depth`` tokens on the path to ``node`` that stand in the free queue."""
@@ -187,6 +192,8 @@ class BlockCache(Tree):
         at = leaf.end
         if at >= depth:
             return
+        if leaf.source == DEAD:
+            return
         if self.queued > self.free and (leaf.parent is not None or content[0][0] in leaf.children):
             self.settle()
         span_end = 0
@@ -256,6 +263,9 @@ class BlockCache(Tree):
 
     def _give_up_copy(self, copy: Copy) -> None:
         """Queue a copy that its request held; its content can still be found."""
+        if copy.original.source == DEAD:
+            self._give_up_dead(copy)
+            return
         blocks = copy.end // self.block - copy.start // self.block
         copy.holder = None
         self.free += blocks
@@ -265,6 +275,9 @@ class BlockCache(Tree):
 
     def _give_up(self, node: Node, lower: Node | None) -> Node | None:
         """Queue a node that lost its last holder; one that ``lower`` just continued is merged with it."""
+        if node.source == DEAD:
+            self._give_up_dead(node)
+            return None
         block = self.block
         blocks = node.end // block - node.start // block
         self.free += blocks
@@ -283,6 +296,24 @@ class BlockCache(Tree):
             self.remove(node)
             return None
         return node
+
+    def _give_up_dead(self, held: Node) -> None:
+        """Queue blocks whose content a flush forgot."""
+        blocks = held.end // self.block - held.start // self.block
+        if blocks:
+            self.free += blocks
+            self.queued += blocks
+            self.append(Node(None, -1, held.start, held.end))
+
+    def flush(self) -> None:
+        """Forget all content. Free blocks keep their places in the queue; held ones are not found again."""
+        if self.queued > self.free:
+            self.settle()
+        for entry in list(self.entries()):
+            if entry.parent is not None or entry.__class__ is Copy:
+                self.replace(entry, Node(None, -1, entry.start, entry.end))
+        self.cached = 0
+        self._bury()
 
     @staticmethod
     def _continues(lower: Node, node: Node) -> bool:

@@ -13,7 +13,8 @@ Left out: eviction rules other than LRU, host tiers, the separate tree for each 
 """
 
 from policies._content import Content
-from sim.engine._tree import OUT, Node, Tree
+from sim.engine._decodes import FAR
+from sim.engine._tree import DEAD, OUT, Node, Tree
 from sim.engine.request import Request
 
 
@@ -52,6 +53,10 @@ class RadixCache(Tree):
             self._access(step)
             step = step.parent
         return node, node.end // self.block * self.block
+
+    def cached_tokens(self, content: Content) -> int:
+        """Tokens of the longest cached prefix; leaves no trace."""
+        return self.match(content, FAR)[1] // self.block * self.block
 
     def _access(self, node: Node) -> None:
         """A node is used now: it is evicted after all others."""
@@ -137,7 +142,9 @@ class RadixCache(Tree):
             parent = step.parent
             if not step.refs and parent is not None:
                 pages = self.pages(step)
-                if pages:
+                if step.source == DEAD:
+                    self.free += pages
+                elif pages:
                     self.evictable += pages
                     self._queue(step)
                 elif not step.children:
@@ -209,6 +216,8 @@ class RadixCache(Tree):
         depth = tokens // self.block * self.block
         leaf: Node = request.leaf
         at = leaf.end
+        if leaf.source == DEAD:
+            return
         self.clock += 1
         self.runs += 1
         run = self.runs
@@ -240,3 +249,11 @@ class RadixCache(Tree):
                 break
         self._part(leaf)
         request.leaf = leaf
+
+    def flush(self) -> None:
+        """Forget all content: evictable pages are free now, those that somebody holds when they are let go."""
+        self.free += self.evictable
+        self.evictable = 0
+        queue = self.queue
+        queue.before = queue.after = queue
+        self._bury()

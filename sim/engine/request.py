@@ -48,7 +48,7 @@ class Request:
         self.queried_tokens = self.hit_tokens = 0
         """Tokens that its look-ups in the prefix cache asked for and found, counted as the product reports them."""
         self.generated = 0
-        """Tokens generated, of a request that was aborted."""
+        """Tokens generated, once it has ended; ``output_tokens`` if it finished."""
         self.status = UNFINISHED
         self.reason = 0
         """Why it failed, a code of the log."""
@@ -96,6 +96,19 @@ class Request:
         self.preemptions += 1
         self.epoch += 1
         self.joined_at = -1
+
+    def renew(self) -> None:
+        """Forget an attempt that has ended: an engine may take the request in as if it were the first."""
+        self.arrived = self.scheduled = self.first_token = self.ended = -1
+        self.cached_tokens = self.prefill_tokens = self.recomputed_tokens = 0
+        self.queried_tokens = self.hit_tokens = self.generated = 0
+        self.status = UNFINISHED
+        self.reason = 0
+        self.leaf = self.copies = None
+        self.high = 0
+        self.rewind(0)
+        self.preemptions = 0
+        self.ends_at = -1
 
     def __repr__(self) -> str:
         return f"Request({self.view.id}, prompt={self.prompt_tokens}, computed={self.computed}/{self.target})"

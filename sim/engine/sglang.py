@@ -52,6 +52,8 @@ class SglangScheduler(RetractingScheduler):
     ``shuffle`` shuffles a list in place; queue order ``random`` needs it.
     """
 
+    aborts_at_once = counts_prefills = False
+
     def __init__(
         self,
         spec: EngineSpec,
@@ -127,6 +129,17 @@ class SglangScheduler(RetractingScheduler):
     def rest(self) -> None:
         """Nothing to do and nothing under way: the share of limits that is reserved starts anew."""
         self.reserve.set(self.reserve.start, self.decodes.steps)
+
+    def clear(self) -> None:
+        """Forget everything: the engine went down."""
+        super().clear()
+        version = self.cache.version
+        self.cache = RadixCache(self.capacity, self.block)
+        self.cache.set_version(version)
+        if self.order is not None:
+            self.order.cache = self.cache
+        self.chunked = self.shortfall = None
+        self.rest()
 
     def advance(self, steps: int) -> None:
         """Account for more steps of the plan, each as it would have been formed; a mixed one is formed each time."""

@@ -1,56 +1,44 @@
-"""The clock of an engine: runs of equal steps as single SimPy events.
-
-A run is a stretch of steps of one plan. Its boundaries are ``anchor + k*first + growth*k*(k-1)/2`` ticks, so the engine
-jumps to the boundary at which the scheduler must decide again: the end of what the plan repeats, or the first boundary
-after an arrival that may change something. Step by step it decides at every boundary; the times are the same integers.
-
-With overlap the next step is decided when the present one starts: decisions lag by one step, an arrival during step i
-enters step i+2, and an idle engine starts at once.
+"""An engine as the rest of the fleet sees it: requests go in, and who runs the fleet can stop, change or lose it.
 
 Requests come in through ``submit`` and go out by their ``done`` event; who waits on it is not the engine's business.
+What an engine is told to do between two steps (an abort, a flush, new weights, a pause) takes effect at the first
+boundary from then on, before the next decision: the loop of both products looks there. The jump under way ends there.
+With overlap the step that is decided by then is computed still. An engine that fails is gone at once.
+
+Source: vllm-project/vllm ``vllm/v1/engine/core.py``; sgl-project/sglang ``managers/scheduler.py`` (``abort_request``,
+``flush_cache``, ``pause_generation``). Both refuse to flush while requests are inside; here what these hold cannot be
+found from then on, which is what an update of the weights under way needs.
 """
 
-from simpy.events import Event
+from collections.abc import Callable
+from struct import calcsize, pack_into, unpack_from
+from typing import Any
 
-from sim.engine._scheduler import Plan, Scheduler
+from policies._content import Content
+from sim.engine import _leaving
+from sim.engine._runs import Runs
+from sim.engine.load import Load
 from sim.engine.request import Request
-from sim.instants import ANSWER, FORM, STEP_END, Clock, Instant, answer, conclude
-from sim.log.record import BUSY, Log
+from sim.instants import ANSWER, FORM, Instant, answer
+from sim.log.record import ABORTED, DOWN, ENGINE_FAILED, ENGINES, FAILED, UNFINISHED
+
+_ROW = calcsize(f"{len(ENGINES)}q")
+_END = 8 * ENGINES.index("end")
 
 
-class Engine:
+class Engine(Runs):
     """One engine of the fleet: a scheduler driven by the simulation's clock."""
-
-    def __init__(self, env: Clock, index: int, scheduler: Scheduler, log: Log, *, step_by_step: bool = False) -> None:
-        self.env = env
-        self.index = index
-        self.scheduler = scheduler
-        self.rows = log.engines
-        self.step_by_step = step_by_step
-        self.lag = 1 if scheduler.decodes.overlap else 0
-        """Steps between a decision and its step's start."""
-        self.run: Plan | None = None
-        self.anchor = 0
-        self.end_step = 0
-        """Steps of the run that are decided."""
-        self.accounted = 0
-        """Of them, steps that the scheduler has accounted for."""
-        self.pending: Plan | None = None
-        """Decided batch of the next run, where the step under way ends with answers."""
-        self.next_event: Event | None = None
-        self.next_step = 0
-        self.priority = STEP_END + index
-        self.reaching = (self._reach,)
-        self.forming = (self._form,)
 
     # -- in ----------------------------------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> None:
-        """Take a request in; one that cannot fit the pool is answered at once, rejected."""
+        """Take a request in. One that cannot fit the pool is rejected at once; while the engine is down all fail."""
         now = self.env._now
         request.arrived = now
         scheduler = self.scheduler
-        if not scheduler.accept(request):
+        if not self.is_up:
+            self._answer(request, FAILED)
+        elif not scheduler.accept(request):
             request.ended = now
             answer(self.env, request.done, ANSWER + request.view.id, request)
         elif self.run is None:
@@ -62,105 +50,228 @@ class Engine:
             else:
                 self.pending.repeat = 1
 
-    def _cut(self, now: int) -> None:
-        """Decide again at the first boundary from now on."""
-        run = self.run
-        assert run is not None
-        step, ticks = run.boundary(now - self.anchor)
-        if step < self.end_step - self.lag:
-            self.end_step = step + self.lag
-            self.next_step = step
-            self.next_event = Instant(self.env, self.anchor + ticks, self.priority, self.reaching)
+    def abort(self, request: Request) -> None:
+        """End a request that is inside before its time; one that has ended, or is not here, is left alone.
 
-    # -- boundaries --------------------------------------------------------------------------------------------------
-
-    def _reach(self, event: Event) -> None:
-        """A boundary: answer what is complete, start what is decided, decide what comes next."""
-        if event is not self.next_event:
+        It is answered with status ABORTED: at once if it waits, else when the product lets go of it.
+        """
+        scheduler = self.scheduler
+        if request.status != UNFINISHED or request.arrived < 0 or request in scheduler.aborted:
             return
-        run, scheduler, step, end_step = self.run, self.scheduler, self.next_step, self.end_step
-        assert run is not None
         now = self.env._now
-        if self.accounted < end_step:
-            scheduler.advance(end_step - self.accounted)
-            self.accounted = end_step
-        if scheduler.ending or scheduler.decodes.next_stop <= run.from_step + step or (step and run.finishing):
-            for request in scheduler.complete(run, step, now):
-                conclude(request.done, request)
-        if self.lag and step == end_step:
-            plan, self.pending = self.pending, None
-            self._switch(plan, now)
-            if plan is not None and self.next_step:
-                return
-        agenda = self.env.agenda
-        if agenda and agenda[0][0] == now:
-            self.next_event = Instant(self.env, now, FORM + self.index, self.forming)
+        self._settle(now)
+        if _leaving.is_waiting(request):
+            scheduler.waiting.remove(request)
+            request.generated = request.base_output
+            self._answer(request, ABORTED)
+            self._interrupt(now)
+        elif not scheduler.aborts_at_once:
+            self._ask(lambda: self._stop(request))
         else:
-            self._decide(now)
+            request.generated = self._progress(now).generated(request)
+            if request.first_token > now:
+                request.first_token = -1
+            if self._is_at_boundary(now):
+                self._ask(lambda: self._leave(request))
+            else:
+                self._interrupt(now)
+                self.leaving.append(request)
 
-    def _form(self, event: Event) -> None:
-        self._decide(self.env._now)
+    def _stop(self, request: Request) -> None:
+        if request.status == UNFINISHED and request not in self.scheduler.aborted:
+            generated = self._progress(self.env._now).generated(request)
+            _leaving.stop(self.scheduler, request, generated, (self.run, self.pending))
 
-    def _decide(self, now: int) -> None:
-        """Ask for the next steps, once all else of this instant has happened; the run goes on, or another follows it.
+    def _leave(self, request: Request) -> None:
+        if request.status == UNFINISHED:
+            _leaving.leave(self.scheduler, request, (self.run, self.pending))
+            self._answer(request, ABORTED)
 
-        With overlap the step under way is the last of the run. If it ends without an answer, what follows it is known
-        already: the next run begins then.
+    def _answer(self, request: Request, status: int) -> None:
+        """A request ends now, by no step: it is answered after the steps that end at this instant."""
+        request.status = status
+        request.reason = ENGINE_FAILED if status == FAILED else 0
+        request.ended = self.env._now
+        answer(self.env, request.done, ANSWER + request.view.id, request)
+
+    # -- weights and pauses ------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """The prefix cache forgets what no request holds; what requests hold is not found again."""
+        self._ask(self.scheduler.cache.flush)
+
+    def set_version(self, version: int) -> None:
+        """What is computed from now on is found only while weights of this version are in place."""
+        self._ask(lambda: self.scheduler.cache.set_version(version))
+
+    def pause(self) -> None:
+        """Start no further step; what is decided is computed, and requests stay where they are."""
+        self._settle(self.env._now)
+        self._interrupt(self.env._now)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Go on after a pause."""
+        self.is_paused = False
+        if self.is_up and self.run is None and self.next_event is None:
+            self.next_event = Instant(self.env, self.env._now, FORM + self.index, self.forming)
+
+    # -- failures ----------------------------------------------------------------------------------------------------
+
+    def fail(self) -> None:
+        """The engine is gone now, with its cache; every request inside is answered, FAILED.
+
+        To be called when the steps that end at this instant have ended (``sim.instants.FAILURE`` or later).
         """
-        run, scheduler = self.run, self.scheduler
-        done = scheduler.decodes.steps
-        plan = scheduler.form(now)
-        if plan is None and (run is None or self.next_step == self.end_step):
-            scheduler.rest()
+        if not self.is_up:
+            return
+        now = self.env._now
+        self._settle(now)
+        plans, progress = (self.run, self.pending), self._progress(now)
+        lost = _leaving.inside(self.scheduler, plans)
+        for request in lost:
+            request.generated = progress.generated(request)
+            if request.first_token > now:
+                request.first_token = -1
+        self._break_off(now)
+        self.scheduler.clear()
+        self.is_up = self.is_paused = False
+        self.down_since = now
+        for request in lost:
+            self._answer(request, FAILED)
+
+    def _break_off(self, now: int) -> None:
+        """The run ends here: what of it was begun is written down, what was only decided is not."""
+        run, pending = self.run, self.pending
+        self.pending = self.next_event = None
+        self.asked.clear()
+        self.leaving.clear()
+        if pending is not None:
+            for request, _, tokens in pending.chunks:
+                _leaving.take_back(request, tokens)
         if run is None:
-            self._switch(plan, now)
-        elif plan is run:
-            self.accounted += 1
-            self.end_step = end_step = self.end_step + (1 if self.step_by_step else run.repeat)
-            self.next_step = step = end_step - self.lag
-            end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-            self.next_event = Instant(self.env, end, self.priority, self.reaching)
             return
-        elif self.next_step < self.end_step:
-            step = self.end_step
-            end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-            if plan is None or not scheduler.is_quiet(run, done):
-                self.pending = plan
-                self.next_step = step
-                self.next_event = Instant(self.env, end, self.priority, self.reaching)
+        begun, _ = run.boundary(now - self.anchor)
+        if begun < min(self.end_step, begun + self.lag):
+            for request, _, tokens in run.chunks:
+                run.repeated -= _leaving.take_back(request, tokens)
+        if now > self.anchor:
+            self.end_step = begun
+            self._switch(None, now)
+        elif now < self.anchor:
+            self._shorten(now)
+        self.run = None
+
+    def _shorten(self, now: int) -> None:
+        """The last row was written ahead of the end of its last step, which does not come."""
+        data = self.rows.data
+        for at in range(len(data) - _ROW, -1, -_ROW):
+            if unpack_from("q", data, at)[0] == self.index:
+                pack_into("q", data, at + _END, now)
                 return
-            for request in run.finishing:
-                if request.first_token < 0:
-                    request.first_token = end
-                    if request.on_first_token is not None:
-                        request.on_first_token(request)
-            self._switch(plan, end)
-            return
-        else:
-            self._switch(plan, now)
-        if plan is not None and not self.next_step:
-            self._decide(now)
 
-    def _switch(self, plan: Plan | None, start: int) -> None:
-        """The run is over, write its row; a run of another plan starts now or when the step under way ends.
+    def restart(self) -> None:
+        """Up again, with an empty cache."""
+        if not self.is_up:
+            self.close()
+            self.is_up = True
 
-        ``next_step`` 0 tells that a decision is due at its start; where that is now, the caller takes it.
-        """
-        run = self.run
-        if run is not None:
-            steps, prefill, decodes = self.end_step, run.prefill, run.decodes
+    def close(self) -> None:
+        """Write down how long it has been down, at the end of the run too."""
+        now = self.env._now
+        if not self.is_up and now > self.down_since:
             rows = self.rows
-            rows.data += rows.pack(
-                self.index, self.anchor, start, BUSY, steps, prefill * steps, run.repeated, decodes, run.context,
-                run.pairs, len(run.chunks), prefill + decodes, run.waiting, run.kv_used, run.kv_cached,
-            )  # fmt: skip
-        self.run = plan
-        self.next_event = None
-        if plan is not None:
-            self.anchor = start
-            self.accounted = 1
-            self.end_step = end_step = 1 if self.step_by_step else plan.repeat
-            self.next_step = step = end_step - self.lag
-            if step or start > self.env._now:
-                end = start + step * plan.first + plan.growth * (step * (step - 1) // 2)
-                self.next_event = Instant(self.env, end, self.priority, self.reaching)
+            rows.data += rows.pack(self.index, self.down_since, now, DOWN, *(0,) * (len(ENGINES) - 4))
+
+    # -- what others may know ----------------------------------------------------------------------------------------
+
+    def peek(self, now: int) -> Load:
+        """What the engine would say of itself at ``now``, the present tick. Changes nothing, and ends no jump."""
+        self._settle(now)
+        scheduler, block = self.scheduler, self.scheduler.block
+        used, _ = scheduler.cache.usage()
+        waiting = scheduler.waiting
+        queued = sum(request.target for request in waiting)
+        cached = sum(scheduler.cache.cached_tokens(request.content) for request in waiting)
+        return Load(
+            running=len(scheduler.running) + len(scheduler.ending),
+            waiting=len(waiting),
+            kv_share=used / scheduler.capacity,
+            tokens=used * block + queued,
+            queued_tokens=queued - cached,
+        )
+
+    def cached_tokens(self, content: Content) -> int:
+        """Tokens of the longest prefix that is cached now; leaves no trace."""
+        self._settle(self.env._now)
+        return self.scheduler.cache.cached_tokens(content)
+
+    # -- between two steps -------------------------------------------------------------------------------------------
+
+    def _ask(self, action: Callable[[], None]) -> None:
+        """Do something at the first boundary from now on, before the decision there."""
+        now = self.env._now
+        self._settle(now)
+        if self._interrupt(now):
+            self.asked.append(action)
+        else:
+            action()
+
+    def _obey(self) -> None:
+        """A boundary is reached and its completions are done."""
+        asked, self.asked = self.asked, []
+        for action in asked:
+            action()
+
+    def _let_go(self) -> None:
+        """A boundary is reached; its completions come next."""
+        leaving, self.leaving = self.leaving, []
+        for request in leaving:
+            self._leave(request)
+
+    def _interrupt(self, now: int) -> bool:
+        """Decide at the first boundary from now on; False if that is here and its completions are done."""
+        if self.run is None or self._is_forming():
+            return False
+        if self.pending is None:
+            self._cut(now)
+        else:
+            self.pending.repeat = 1
+        return True
+
+    def _is_forming(self) -> bool:
+        """Whether the completions of this instant are done and a decision is due."""
+        callbacks: Any = None if self.next_event is None else self.next_event.callbacks
+        return callbacks is self.forming
+
+    def _is_at_boundary(self, now: int) -> bool:
+        """Whether no step is halfway."""
+        run = self.run
+        return run is None or (now >= self.anchor and self.anchor + run.boundary(now - self.anchor)[1] == now)
+
+    def _settle(self, now: int) -> None:
+        """Account for the steps that are decided by now, as an engine that decides at every step has done."""
+        run = self.run
+        if run is None or now < self.anchor:
+            return
+        decided = min(self.end_step, run.boundary(now - self.anchor)[0] + self.lag)
+        if self.accounted < decided:
+            self.scheduler.advance(decided - self.accounted)
+            self.accounted = decided
+
+    def _progress(self, now: int) -> _leaving.Progress:
+        """What is done by now."""
+        run, pending, counts = self.run, self.pending, self.scheduler.counts_prefills
+        if run is None:
+            return _leaving.Progress(self.scheduler.decodes.steps, ())
+        if now < self.anchor:
+            before = self.before
+            assert before is not None
+            is_counted = counts or before.decodes > 0
+            return _leaving.Progress(run.from_step - is_counted, {*before.finishing, *run.finishing})
+        step, ticks = run.boundary(now - self.anchor)
+        done = step if self.anchor + ticks == now else step - 1
+        prefilling = set() if done else set(run.finishing)
+        if pending is not None:
+            prefilling.update(pending.finishing)
+        return _leaving.Progress(run.from_step + (done if counts or run.decodes else 0), prefilling)

@@ -26,6 +26,8 @@ from sim.engine.spec import EngineSpec
 class VllmScheduler(Scheduler):
     """Batch former of a vLLM engine over a pool of ``capacity_tokens``."""
 
+    aborts_at_once = counts_prefills = True
+
     def __init__(
         self,
         spec: EngineSpec,
@@ -317,3 +319,21 @@ class VllmScheduler(Scheduler):
             self.cache.register(request, self._whole(request), request.prompt_tokens + request.output_tokens - 1)
         self.cache.release(request, -(-self._slots(request) // self.block) + self.state_blocks)
         self.running.pop(request, None)
+
+    def give_up(self, request: Request) -> None:
+        """As at the end; a prompt that is not wholly computed is findable as far as it is."""
+        if request in self.prefills:
+            self.prefills.remove(request)
+        slots = self._slots(request)
+        said = request.output_tokens - 1 if request.output_source >= 0 else 0
+        self.cache.register(request, self._whole(request), min(slots, request.prompt_tokens + said))
+        self.cache.release(request, -(-slots // self.block) + self.state_blocks)
+
+    def clear(self) -> None:
+        """Forget everything: the engine went down."""
+        super().clear()
+        version = self.cache.version
+        self.cache = BlockCache(self.capacity, self.block)
+        self.cache.set_version(version)
+        self.prefills = []
+        self.refused = None

@@ -44,12 +44,14 @@ def window(log: Log) -> tuple[int, int]:
     return int(submitted.min()), int(ends.max())
 
 
-def gaps(busy: Spans, engines: int, first: int, last: int) -> tuple[Spans, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Stretches of [first, last] in which an engine has no busy row, and which of them follow its last work."""
+def gaps(
+    busy: Spans, down: Spans, engines: int, first: int, last: int
+) -> tuple[Spans, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Stretches of [first, last] in which an engine is neither busy nor down; which of them follow its last work."""
     every = np.arange(engines, dtype=np.int64)
-    engine = np.concatenate([every, busy.engine, every])
-    start = np.concatenate([np.full(engines, first), busy.start, np.full(engines, last)])
-    end = np.concatenate([np.full(engines, first), busy.end, np.full(engines, last)])
+    engine = np.concatenate([every, busy.engine, down.engine, every])
+    start = np.concatenate([np.full(engines, first), busy.start, down.start, np.full(engines, last)])
+    end = np.concatenate([np.full(engines, first), busy.end, down.end, np.full(engines, last)])
     order = np.lexsort((end, start, engine))
     engine, start, end = engine[order], start[order], end[order]
     same = engine[1:] == engine[:-1]
@@ -57,8 +59,10 @@ def gaps(busy: Spans, engines: int, first: int, last: int) -> tuple[Spans, np.nd
         at = int(np.flatnonzero(overlap)[0])
         raise LawError(f"engine {engine[at]} starts a step at {start[at + 1]} before the one until {end[at]} ends")
     idle = same & (start[1:] > end[:-1])
-    is_tail = np.append(engine[2:] != engine[1:-1], True)
-    return Spans(engine[:-1][idle], end[:-1][idle], start[1:][idle]), is_tail[idle]
+    spans = Spans(engine[:-1][idle], end[:-1][idle], start[1:][idle])
+    last_work = np.full(engines, first)
+    np.maximum.at(last_work, busy.engine, busy.end)
+    return spans, spans.start >= last_work[spans.engine]
 
 
 def waits(log: Log, last: int) -> Spans:

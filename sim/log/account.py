@@ -2,8 +2,9 @@
 
     prefill | reprefill | decode | host          of each busy row, by the cost model's own terms
     idle_queue | idle_client | idle_tail         of each idle row, see ``sim.log._idle``
+    down                                         of each row between a failure and the restart
 
-The seven sum to engines times the length of the run: there is no residual. Prefill time is divided by tokens into
+The eight sum to engines times the length of the run: there is no residual. Prefill time is divided by tokens into
 first and repeated computation.
 """
 
@@ -13,24 +14,24 @@ import numpy as np
 
 from sim.cost._split import split
 from sim.log._idle import Spans, Ticks, gaps, waits, window, with_queue
-from sim.log.record import BUSY, ENGINES, IDLE, Log
+from sim.log.record import BUSY, DOWN, ENGINES, IDLE, Log
 
-TAIL = 2
-"""An idle row after the engine's last work; only here, the log itself knows ``IDLE`` and ``BUSY``."""
-KINDS = ("idle", "busy", "tail")
-SHARES = ("prefill", "reprefill", "decode", "host", "idle_queue", "idle_client", "idle_tail")
+TAIL = 3
+"""An idle row after the engine's last work; only here, the log itself knows ``IDLE``, ``BUSY`` and ``DOWN``."""
+KINDS = ("idle", "busy", "down", "tail")
+SHARES = ("prefill", "reprefill", "decode", "host", "idle_queue", "idle_client", "idle_tail", "down")
 
 
 def account(log: Log) -> dict[str, Ticks]:
-    """Columns of the engines table with its idle rows and the seven shares, by engine and time."""
+    """Columns of the engines table with its idle rows and the eight shares, by engine and time."""
     rows = log.numpy("engines")
     mask = rows["kind"] == BUSY
     busy = {name: column[mask] for name, column in rows.items()}
-    idle = _idle_rows(log, Spans(busy["engine"], busy["start"], busy["end"]))
-    busy |= _busy_shares(log.costs, busy)
-    zeros = {"busy": np.zeros_like(busy["start"]), "idle": np.zeros_like(idle["start"])}
+    down = _down_rows(log, rows)
+    idle = _idle_rows(log, *(Spans(each["engine"], each["start"], each["end"]) for each in (busy, down)))
+    parts = (busy | _busy_shares(log.costs, busy), down, idle)
     columns = {
-        name: np.concatenate([busy.get(name, zeros["busy"]), idle.get(name, zeros["idle"])])
+        name: np.concatenate([part.get(name, np.zeros_like(part["start"])) for part in parts])
         for name in ENGINES + SHARES
     }
     order = np.lexsort((columns["start"], columns["engine"]))
@@ -52,9 +53,18 @@ def _busy_shares(costs: list[Any], busy: dict[str, Ticks]) -> dict[str, Ticks]:
     return {**shares, "prefill": shares["prefill"] - reprefill, "reprefill": reprefill}
 
 
-def _idle_rows(log: Log, busy: Spans) -> dict[str, Ticks]:
+def _down_rows(log: Log, rows: dict[str, Ticks]) -> dict[str, Ticks]:
+    """Stretches in which an engine is down, as far as they lie in the account."""
     first, last = window(log)
-    idle, is_tail = gaps(busy, len(log.engine_names), first, last)
+    start, end = np.clip(rows["start"], first, last), np.clip(rows["end"], first, last)
+    mask = (rows["kind"] == DOWN) & (start < end)
+    down = {"engine": rows["engine"], "start": start, "end": end, "kind": rows["kind"], "down": end - start}
+    return {name: column[mask] for name, column in down.items()}
+
+
+def _idle_rows(log: Log, busy: Spans, down: Spans) -> dict[str, Ticks]:
+    first, last = window(log)
+    idle, is_tail = gaps(busy, down, len(log.engine_names), first, last)
     queue = with_queue(idle, waits(log, last))
     rest = idle.end - idle.start - queue
     return {

@@ -2,7 +2,7 @@
 
 A time that never came is null. Columns keep the names of ``sim.log.record`` with ``_s`` behind those that were ticks;
 ``status``, ``reason``, ``branch`` and ``kind`` become words; what was not recorded of a decision is null; durations are
-taken in ticks before they become floats. The engines table gains its idle rows and the seven shares of
+taken in ticks before they become floats. The engines table gains its idle rows and the eight shares of
 ``sim.log.account``; the table ``replications`` has one row a pair.
 """
 
@@ -38,7 +38,7 @@ class Tables:
     groups: pl.DataFrame
     """One row a group; besides the log's columns ``completion_s``, from its arrival to its last session's end."""
     engines: pl.DataFrame
-    """One row a run of equal steps, or an idle stretch; ``kind`` is busy, idle, or tail (idle after the last work)."""
+    """One row a run of equal steps or an idle stretch; ``kind``: busy, idle, tail (idle after the last work), down."""
     steps: pl.DataFrame
     """One row a rollout step; none where no trainer makes any."""
     replications: pl.DataFrame

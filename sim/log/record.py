@@ -32,7 +32,7 @@ REQUESTS = (
     "queried_tokens",  # of all its look-ups in the prefix cache, counted as the product reports them
     "hit_tokens",  # of them found
     "max_tokens",  # the client's limit on output
-    "output_tokens",  # generated in this attempt
+    "output_tokens",  # generated in this attempt, whatever became of it
     "prefill_tokens",  # computed in prefill, recomputation included
     "recomputed_tokens",  # of them computed again after a preemption
     "preemptions",  # times it lost its memory
@@ -71,7 +71,7 @@ ENGINES = (  # one row for a run of equal steps; time without a row is idle
     "engine",
     "start",  # ticks
     "end",  # ticks
-    "kind",  # IDLE (such rows may be left out) or BUSY
+    "kind",  # IDLE (such rows may be left out), BUSY, or DOWN after a failure
     "steps",  # in the run
     "chunk_tokens",  # prefill tokens computed in the run
     "repeat_tokens",  # of them computed again after a preemption
@@ -104,7 +104,7 @@ FINISHED, FAILED, REJECTED, ABORTED, UNFINISHED = range(5)
 STATUS = ("finished", "failed", "rejected", "aborted", "unfinished")
 NO_ENGINE, TIMEOUT_408, LIMIT_429, ENGINE_FAILED, RETRIES_EXHAUSTED = range(1, 6)
 REASON = ("none", "no_engine", "timeout_408", "limit_429", "engine_failed", "retries_exhausted")
-IDLE, BUSY = range(2)
+IDLE, BUSY, DOWN = range(3)
 
 
 class Table:

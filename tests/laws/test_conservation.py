@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim import replication
+from sim.engine._tree import DEAD
 from sim.engine.vllm import VllmScheduler
 from tests.strategies import cell_of, crowded_worlds, resolved_worlds, world
 
@@ -25,12 +26,14 @@ class Recount:
         self.scheduler = scheduler
         self.known = []
         self.checks = 0
-        for name in ("accept", "form", "advance", "complete"):
+        for name in ("accept", "form", "advance", "complete", "hold", "clear"):
             setattr(scheduler, name, self._watched(getattr(scheduler, name)))
 
     def _watched(self, method):
         def call(*arguments):
             answer = method(*arguments)
+            if method.__name__ == "clear":
+                self.known.clear()
             if method.__name__ == "accept":
                 self.known.append(arguments[0])
             if method.__name__ == "form" and answer is None:
@@ -52,6 +55,7 @@ class Recount:
         self.checks += 1
         cache, block = self.scheduler.cache, self.scheduler.block
         refs = Counter()
+        dead = {}
         loose = 0
         for request in self.holders():
             node, copies = request.leaf, request.copies or {}
@@ -59,8 +63,11 @@ class Recount:
             while node is not None:
                 if node not in copies:
                     refs[id(node)] += 1
+                if node.source == DEAD and node.parent is not None:
+                    dead[id(node), request if node in copies else None] = node
                 node = node.parent
-        held = idle = 0
+        held = sum(node.end // block - node.start // block for node in dead.values())
+        idle = 0
         for node in cache.nodes():
             pages = node.end // block - node.start // block
             assert node.parent is not None

@@ -12,6 +12,7 @@ class Node:
         self.pages = pages
         self.children = []
         self.locks = 0
+        self.is_dead = False
         self.accessed = accessed
 
     def path(self):
@@ -25,28 +26,44 @@ class Radix:
     def __init__(self, pages, size):
         self.size = size
         self.free = pages
-        self.root = Node(None, [], 0)
+        self.version = 0
+        self.roots = {0: Node(None, [], 0)}
         self.clock = 0
+
+    @property
+    def root(self):
+        """Of what the present weights computed."""
+        return self.roots.setdefault(self.version, Node(None, [], 0))
+
+    def flush(self):
+        """Unlocked pages are free; locked ones will be."""
+        for node in self.nodes():
+            if node.locks:
+                node.is_dead = True
+            else:
+                self.free += len(node.pages)
+        self.roots = {}
 
     def pages_of(self, tokens):
         """The whole pages of a list of tokens."""
         return [tuple(tokens[at : at + self.size]) for at in range(0, len(tokens) - self.size + 1, self.size)]
 
     def nodes(self, node=None):
-        """All nodes but the root."""
-        for child in (node or self.root).children:
-            yield child
-            yield from self.nodes(child)
+        """All nodes but the roots."""
+        for parent in [node] if node else list(self.roots.values()):
+            for child in parent.children:
+                yield child
+                yield from self.nodes(child)
 
     def match(self, tokens):
         """Where the longest match of the tokens ends (a node is split there) and how many tokens match."""
-        node, depth = self._walk(self.pages_of(tokens))
+        node, depth = self._walk(self.root, self.pages_of(tokens))
         return node, depth * self.size
 
-    def _walk(self, pages):
+    def _walk(self, node, pages):
         """Go down as far as the pages agree; every node on the way is accessed now, a part that is split off too."""
         self.clock += 1
-        node, depth = self.root, 0
+        depth = 0
         while depth < len(pages):
             child = next((child for child in node.children if child.pages[0] == pages[depth]), None)
             if child is None:
@@ -67,24 +84,25 @@ class Radix:
         node.parent, node.pages = upper, node.pages[same:]
         return upper
 
-    def insert(self, tokens):
+    def insert(self, tokens, version=0):
         """Put the whole pages of the tokens into the tree, what is new as ONE node.
 
         Returns the last node and how many pages were there before.
         """
         pages = self.pages_of(tokens)
-        node, depth = self._walk(pages)
+        node, depth = self._walk(self.roots.setdefault(version, Node(None, [], 0)), pages)
         if depth < len(pages):
             leaf = Node(node, pages[depth:], self.clock)
             node.children.append(leaf)
             node = leaf
         return node, depth
 
-    @staticmethod
-    def lock(node, by):
+    def lock(self, node, by):
         """Lock (1) or unlock (-1) the path to a node."""
         for each in node.path():
             each.locks += by
+            if each.is_dead and not each.locks:
+                self.free += len(each.pages)
 
     @property
     def evictable(self):
@@ -111,7 +129,7 @@ class Radix:
     def contents(self):
         """What can be found: the tokens from the start to the end of every page."""
         found = set()
-        for node in self.nodes():
+        for node in self.nodes(self.root):
             tokens = [token for each in node.path()[:-1] for page in each.pages for token in page]
             for page in node.pages:
                 tokens = [*tokens, *page]

@@ -13,11 +13,11 @@ from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
 from sim.engine.spec import EngineSpec, resolve
 from sim.engine.vllm import VllmScheduler
-from sim.instants import SUBMIT, Clock
-from sim.log.record import Log
+from sim.instants import FAILURE, SUBMIT, Clock, Instant
+from sim.log.record import BUSY, DOWN, STATUS, Log
 from tests.reference.sglang import Sglang
 from tests.reference.vllm import Vllm
-from tests.reference.world import Call, drive, tokens_of
+from tests.reference.world import Call, World, tokens_of
 
 COSTS = {
     "flat": {"t0": 10.0, "slopes": ((0, 0.0),)},
@@ -48,6 +48,8 @@ class Scenario:
     spec: EngineSpec
     cost: str
     asked: tuple
+    orders: tuple = ()
+    """What is done to the engine: tick, what, and to whom or which."""
 
 
 def random_scenario(preset, seed):
@@ -135,8 +137,32 @@ def _session(r, spec, serial, session, shared):
     return turns
 
 
-def serve(scenario, *, step_by_step=False):
-    """By the simulator's engine: marks of every request, and what its cache holds at the end."""
+def random_orders(r, scenario):
+    """What may be done to an engine, often at the end of a step; who is paused or failed comes back."""
+
+    def tick():
+        return r.choice([r.randrange(30) * 10, r.randrange(300), r.randrange(60)])
+
+    orders = []
+    for _ in range(r.choice([1, 2, 4, 8])):
+        what = r.choice(["abort"] * 3 * bool(scenario.asked) + ["flush", "version", "pause", "fail"])
+        when = tick()
+        if what == "abort":
+            orders.append((when, what, r.choice(scenario.asked).serial))
+        elif what == "version":
+            orders.append((when, what, r.randrange(3)))
+        else:
+            orders.append((when, what))
+        if what in ("pause", "fail"):
+            orders.append((when + r.choice([0, 1, 10, 33, 100]), {"pause": "resume", "fail": "restart"}[what]))
+    orders.append((5000, "restart"))
+    orders.append((5000, "resume"))
+    # Failures and restarts of an instant come first.
+    return tuple(sorted(orders, key=lambda order: (order[0], order[1] not in ("fail", "restart"))))
+
+
+def serve(scenario, *, step_by_step=False, watch=None):
+    """By the simulator's engine: marks of every request, its account, and what its cache holds at the end."""
     spec = scenario.spec
     env = Clock(initial_time=0)
     cost = Coefficients(**COSTS[scenario.cost])
@@ -144,8 +170,19 @@ def serve(scenario, *, step_by_step=False):
         scheduler = VllmScheduler(spec, cost, spec.kv_tokens)
     else:
         scheduler = SglangScheduler(spec, cost, spec.kv_tokens, shuffle=random.Random(0).shuffle)
-    engine = Engine(env, 0, scheduler, Log(["engine"], tick_s=1e-3), step_by_step=step_by_step)
-    requests = {}
+    log = Log(["engine"], tick_s=1e-3)
+    engine = Engine(env, 0, scheduler, log, step_by_step=step_by_step)
+    if watch is not None:
+        watch(scheduler, env, engine)
+    requests, answered = {}, {}
+
+    def obey(event):
+        what, *which = event.value
+        if what == "abort":
+            if which[0] in requests:
+                engine.abort(requests[which[0]])
+        else:
+            getattr(engine, {"version": "set_version"}.get(what, what))(*which)
 
     def submit(asked, delay):
         headers = {"x-smg-routing-key": asked.key}
@@ -159,6 +196,7 @@ def serve(scenario, *, step_by_step=False):
         env.schedule(event, SUBMIT + asked.serial, delay)
 
     def answer(request):
+        answered[request.view.id] = _marks(request)  # What changes later no client sees.
         for asked in scenario.asked:
             if asked.after == request.view.id:
                 submit(asked, asked.when)
@@ -166,17 +204,23 @@ def serve(scenario, *, step_by_step=False):
     for asked in scenario.asked:
         if asked.after < 0:
             submit(asked, asked.when)
+    for place, (when, *order) in enumerate(scenario.orders):
+        priority = FAILURE if order[0] in ("fail", "restart") else SUBMIT + (1 << 40)
+        Instant(env, when, priority + place, (obey,), order)
     env.run()
-    marks = {
-        serial: (
-            request.arrived, request.scheduled, request.first_token, request.ended, request.queried_tokens,
-            request.hit_tokens, request.cached_tokens, request.prefill_tokens, request.recomputed_tokens,
-            request.preemptions,
-        )
-        for serial, request in requests.items()
-    }  # fmt: skip
+    marks = {serial: _marks(request) for serial, request in requests.items()} | answered
     assert scheduler.cache.usage()[0] == 0
-    return marks, _shareable(_contents(scheduler.cache))
+    rows = log.numpy("engines")
+    account = tuple(int((rows["end"] - rows["start"])[rows["kind"] == kind].sum()) for kind in (BUSY, DOWN))
+    return marks, _shareable(_contents(scheduler.cache)), (*account, int(rows["chunk_tokens"].sum()))
+
+
+def _marks(request):
+    return (
+        request.arrived, request.scheduled, request.first_token, request.ended, request.queried_tokens,
+        request.hit_tokens, request.cached_tokens, request.prefill_tokens, request.recomputed_tokens,
+        request.preemptions, request.generated, STATUS[request.status],
+    )  # fmt: skip
 
 
 def _contents(cache):
@@ -184,8 +228,10 @@ def _contents(cache):
     found = set()
     for node in cache.nodes():
         path = [node]
-        while path[0].parent is not cache.root:
+        while path[0].parent is not None:
             path.insert(0, path[0].parent)
+        if path.pop(0) is not cache.root:
+            continue
         tokens = tokens_of(canonical((each.source, each.end - each.start) for each in path))
         first = node.start // cache.block + 1
         found |= {tuple(tokens[: block * cache.block]) for block in range(first, node.end // cache.block + 1)}
@@ -200,7 +246,7 @@ def _shareable(contents):
 def refer(scenario):
     """By the reference."""
     spec = scenario.spec
-    scheduler = Vllm(spec) if spec.preset == "vllm" else Sglang(spec, random.Random(0).shuffle)
+    shuffle = random.Random(0).shuffle
     calls = {}
     for asked in scenario.asked:
         source = asked.source if asked.source >= 0 else -2 - asked.serial
@@ -211,8 +257,16 @@ def refer(scenario):
         (calls[asked.serial], asked.when if asked.after < 0 else (calls[asked.after], asked.when))
         for asked in scenario.asked
     ]
-    drive(scheduler, Coefficients(**COSTS[scenario.cost]), timed, overlap=spec.overlap)
-    return {serial: call.marks() for serial, call in calls.items()}, _shareable(scheduler.contents())
+    world = World(
+        lambda: Vllm(spec) if spec.preset == "vllm" else Sglang(spec, shuffle),
+        Coefficients(**COSTS[scenario.cost]),
+        timed,
+        scenario.orders,
+        overlap=spec.overlap,
+    )
+    world.run()
+    account = (world.busy, world.down, world.chunk_tokens)
+    return {serial: call.marks() for serial, call in calls.items()}, _shareable(world.scheduler.contents()), account
 
 
 def smaller(scenario, disagrees):

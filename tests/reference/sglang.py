@@ -16,6 +16,8 @@ RETRACT_STEPS = 20
 class Sglang:
     """Prefill first; three budgets; a reserve for the tokens that running requests may still say."""
 
+    aborts_at_once = False
+
     def __init__(self, spec, shuffle=None):
         self.size = spec.block_tokens
         self.radix = Radix(spec.kv_tokens // self.size, self.size)
@@ -104,7 +106,7 @@ class Sglang:
                 break
             self.waiting.remove(call)
             radix.lock(node, 1)
-            call.node, call.computed = node, hit
+            call.node, call.computed, call.version = node, hit, radix.version
             call.queried += call.target
             call.hit += hit
             if call.decided < 0:
@@ -148,8 +150,10 @@ class Sglang:
 
     def _insert(self, call, count):
         """The first tokens of a call go into the tree; pages that are there already are freed, the rest is locked."""
+        if call.is_buried:
+            return
         protected = sum(len(node.pages) for node in call.node.path())
-        node, there = self.radix.insert((call.prompt + call.output)[:count])
+        node, there = self.radix.insert((call.prompt + call.output)[:count], call.version)
         self.radix.free += max(0, there - protected)
         self.radix.lock(node, 1)
         self.radix.lock(call.node, -1)
@@ -160,6 +164,7 @@ class Sglang:
         self.radix.free += self._held(call.computed) - sum(len(node.pages) for node in call.node.path())
         self.radix.lock(call.node, -1)
         call.node = None
+        call.is_buried = False
 
     # -- decode ---------------------------------------------------------------------------------------------------
 
@@ -199,6 +204,23 @@ class Sglang:
         said = sum(call.made + RETRACT_STEPS for call in self.running)
         self.ratio = min(1.0, said / (sum(call.limit for call in self.running) + 1))
 
+    # -- what is done from outside --------------------------------------------------------------------------------
+
+    def flush(self, calls):
+        """The cache forgets all."""
+        self.radix.flush()
+        for call in calls:
+            call.is_buried = call.node is not None
+
+    @property
+    def version(self):
+        """Of the weights."""
+        return self.radix.version
+
+    def set_version(self, version):
+        """Other weights are in place."""
+        self.radix.version = version
+
     # -- the end of a step ----------------------------------------------------------------------------------------
 
     def finish(self, step, now):
@@ -214,7 +236,6 @@ class Sglang:
                 self._insert(call, step.reaches(call))
             if call.known == len(call.output):
                 ended.append(call)
-                call.ended = now
                 if call in self.running:
                     self.running.remove(call)
                 if call.node is not None:

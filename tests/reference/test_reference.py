@@ -5,7 +5,7 @@ from sim.engine.spec import EngineSpec, resolve
 from tests.reference.radix import Radix
 from tests.reference.sglang import Sglang
 from tests.reference.vllm import Vllm
-from tests.reference.world import Call, drive
+from tests.reference.world import Call, World
 
 FLAT = Coefficients(t0=10.0, slopes=((0, 0.0),))
 
@@ -20,9 +20,9 @@ def call(serial, prompt, output=1, limit=None):
 def serve(preset, *timed, **fields):
     """Serve calls at ticks; returns the scheduler."""
     spec = resolve(EngineSpec(preset, **{"overlap": False, "kv_tokens": 1600} | fields))
-    scheduler = (Vllm if preset == "vllm" else Sglang)(spec)
-    drive(scheduler, FLAT, timed, overlap=spec.overlap)
-    return scheduler
+    world = World(lambda: (Vllm if preset == "vllm" else Sglang)(spec), FLAT, timed, (), overlap=spec.overlap)
+    world.run()
+    return world.scheduler
 
 
 def test_a_cached_prompt_is_computed_into_a_second_block():

@@ -20,12 +20,18 @@ class Blocks:
         self.holders = [0] * count
         self.chain = [None] * count
         self.found = {}
+        self.version = 0
+
+    def flush(self):
+        """Nothing that is there can be found."""
+        self.chain = [None] * len(self.chain)
+        self.found = {}
 
     def look_up(self, tokens, limit):
-        """Blocks that hold the first tokens, no further than ``limit``."""
+        """Blocks that hold the first tokens, no further than ``limit``, computed with the present weights."""
         blocks = []
         for end in range(self.size, limit + 1, self.size):
-            same = self.found.get(tuple(tokens[:end]))
+            same = self.found.get((self.version, *tokens[:end]))
             if not same:
                 break
             blocks.append(same[0])
@@ -61,11 +67,13 @@ class Blocks:
 
     def contents(self):
         """All that can be found."""
-        return {chain for chain, blocks in self.found.items() if blocks}
+        return {chain[1:] for chain, blocks in self.found.items() if blocks and chain[0] == self.version}
 
 
 class Vllm:
     """Running requests first, then the waiting queue, one budget of tokens a step."""
+
+    aborts_at_once = True
 
     def __init__(self, spec):
         self.size = spec.block_tokens
@@ -151,7 +159,7 @@ class Vllm:
             self.running.append(self.waiting.popleft())
             for block in hits:
                 self.blocks.hold(block)
-            call.blocks, call.computed = hits, hit
+            call.blocks, call.computed, call.version = hits, hit, self.blocks.version
             self.states[call] = [self.blocks.take() for _ in range(self.state)]
             if call.decided < 0:
                 call.decided, call.cached = now, hit
@@ -177,17 +185,20 @@ class Vllm:
 
     def _register(self, call):
         """All its full blocks can be found."""
+        if call.is_buried:
+            return
         tokens = call.prompt + call.output
         for place, block in enumerate(call.blocks):
             end = (place + 1) * self.size
             if end <= min(call.computed, len(tokens) - 1):
-                self.blocks.register(block, tuple(tokens[:end]))
+                self.blocks.register(block, (call.version, *tokens[:end]))
 
     def _release(self, call):
         """Its state, then its blocks."""
         self.blocks.release(self.states.pop(call, ()))
         self.blocks.release(call.blocks)
         call.blocks = []
+        call.is_buried = False
 
     def _preempt(self, call):
         """Everything is taken from a call; it starts over at the head of the queue."""
@@ -197,12 +208,38 @@ class Vllm:
         if not call.is_over:
             self.waiting.appendleft(call)
 
+    # -- what is done from outside --------------------------------------------------------------------------------
+
+    def leave(self, call):
+        """It is aborted."""
+        self._register(call)
+        self._release(call)
+        if call in self.running:
+            self.running.remove(call)
+
+    def flush(self, calls):
+        """The cache forgets all."""
+        self.blocks.flush()
+        for call in calls:
+            call.is_buried = bool(call.blocks) or call in self.states
+
+    @property
+    def version(self):
+        """Of the weights."""
+        return self.blocks.version
+
+    def set_version(self, version):
+        """Other weights are in place."""
+        self.blocks.version = version
+
     # -- the end of a step ----------------------------------------------------------------------------------------
 
     def finish(self, step, now):
         """A step is done: tokens are there; returns the calls that have their last."""
         ended = []
         for call in step.gives:
+            if call.status:
+                continue  # It was aborted meanwhile.
             call.known += 1
             if call.known > len(call.output):
                 continue  # The step that was decided before its stop token was known.
@@ -213,7 +250,6 @@ class Vllm:
             if call.known == len(call.output):
                 ended.append(call)
         for call in ended:
-            call.ended = now
             self._release(call)
             if call in self.running:
                 self.running.remove(call)

@@ -41,6 +41,14 @@ class Call:
     repeated: int = 0
     preemptions: int = 0
 
+    version: int = 0
+    """Of the weights when it was admitted."""
+    is_buried: bool = False
+    """Whether a flush came while it held memory: what it holds is not found."""
+    is_aborted: bool = False
+    status: str = ""
+    generated: int = 0
+
     made: int = 0
     """Output tokens that steps decided so far will have given."""
     known: int = 0
@@ -92,11 +100,21 @@ class Call:
         self.is_decoding = False
         self.preemptions += 1
 
+    def end(self, now, status):
+        """It is answered."""
+        self.ended, self.status, self.generated = now, status, self.known
+
+    def unbegin(self, count):
+        """A chunk that was decided never begins."""
+        self.computed -= count
+        self.prefilled -= count
+        self.repeated -= sum(place < self.high for place in range(self.computed, self.computed + count))
+
     def marks(self):
         """What is compared."""
         return (
-            self.arrived, self.decided, self.first_token, self.ended, self.queried, self.hit, self.cached,
-            self.prefilled, self.repeated, self.preemptions,
+            self.arrived, self.decided, self.first_token, self.ended, self.queried, self.hit, max(0, self.cached),
+            self.prefilled, self.repeated, self.preemptions, self.generated, self.status,
         )  # fmt: skip
 
 
@@ -153,46 +171,171 @@ class Price:
         return round(ticks + cost.base[total]) or 1, round(growth)
 
 
-def drive(scheduler, cost, calls, *, overlap):
-    """Serve calls: ``(call, tick)``, or ``(call, (call before it, delay))``.
+class World:
+    """One engine that serves calls, and what is done to it from outside.
 
     Without overlap a step is decided when the one before ends, with it when the one before starts; an idle engine
-    decides at once.
+    decides at once. ``calls``: ``(call, tick)``, or ``(call, (call before it, delay))``. ``orders``: tick, what is
+    done (``abort``, ``flush``, ``version``, ``pause``, ``resume``, ``fail``, ``restart``) and to whom or which; those
+    of one tick come after its arrivals, failures and restarts before them.
     """
-    price, due = Price(cost), []
-    for call, when in calls:
-        if isinstance(when, int):
-            heappush(due, (when, call.serial, call))
-    running = following = None
-    end = 0
 
-    def decide(now, *, is_idle):
-        step = scheduler.decide(now)
+    def __init__(self, make, cost, calls, orders, *, overlap):
+        self.make, self.scheduler, self.price, self.overlap = make, make(), Price(cost), overlap
+        self.calls, self.due, self.orders = calls, [], list(orders)
+        for call, when in calls:
+            if isinstance(when, int):
+                heappush(self.due, (when, call.serial, call))
+        self.running = self.following = None
+        self.start = self.end = self.now = 0
+        self.has_ended = self.is_paused = self.is_down = False
+        self.leaving, self.asked = [], []
+        self.busy = self.down = self.down_since = self.chunk_tokens = 0
+
+    def run(self):
+        """Until nothing is left to happen."""
+        while self.due or self.running or self.orders:
+            ticks = [self.end] * (self.running is not None)
+            ticks += [events[0][0] for events in (self.due, self.orders) if events]
+            self.now = min(ticks)
+            self.has_ended = self.running is not None and self.end == self.now
+            if self.has_ended:
+                self.end_step()
+            while self.orders and self.orders[0][0] == self.now and self.orders[0][1] in ("fail", "restart"):
+                getattr(self, self.orders.pop(0)[1])()
+            self.arrive()
+            while self.orders and self.orders[0][0] == self.now:
+                _, what, *which = self.orders.pop(0)
+                getattr(self, what)(*which)
+                self.arrive()
+            if not self.is_down and (self.running is None or self.has_ended):
+                self.go_on()
+
+    def answer(self, call):
+        """What follows the end of a call."""
+        for each, when in self.calls:
+            if not isinstance(when, int) and when[0] is call:
+                heappush(self.due, (self.now + when[1], each.serial, each))
+
+    def end_call(self, call, status):
+        call.end(self.now, status)
+        self.answer(call)
+
+    def arrive(self):
+        """All calls of this instant, those too that follow on one that fails at once."""
+        while self.due and self.due[0][0] == self.now:
+            call = heappop(self.due)[2]
+            call.arrived = self.now
+            if self.is_down:
+                self.end_call(call, "failed")
+            else:
+                self.scheduler.waiting.append(call)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def end_step(self):
+        self.count(self.running)
+        for call in self.leaving:
+            self.leave(call)
+        self.leaving = []
+        for call in self.scheduler.finish(self.running, self.now):
+            self.end_call(call, "aborted" if call.is_aborted else "finished")
+        asked, self.asked = self.asked, []
+        for action in asked:
+            action()
+
+    def count(self, step):
+        self.busy += self.now - self.start
+        self.chunk_tokens += sum(tokens for _, _, tokens in step.chunks)
+
+    def go_on(self):
+        """The next step begins, and with overlap another is decided."""
+        self.running, self.following = self.following, None
+        if self.running is None:
+            self.running = self.decide(is_idle=True)
+        if self.running is not None:
+            self.start, self.end = self.now, self.now + self.running.ticks
+            self.following = self.decide(is_idle=False) if self.overlap else None
+
+    def decide(self, *, is_idle):
+        step = None if self.is_paused else self.scheduler.decide(self.now)
         if step is None:
-            price.batch = None
-            if is_idle:
-                scheduler.rest()
+            self.price.batch = None
+            if is_idle and not self.is_paused:
+                self.scheduler.rest()
         else:
-            step.ticks = price.ticks(step)
+            step.ticks = self.price.ticks(step)
         return step
 
-    while due or running:
-        now = end if running and (not due or end <= due[0][0]) else due[0][0]
-        has_ended = running is not None and end == now
-        if has_ended:
-            for ended in scheduler.finish(running, now):
-                for call, when in calls:
-                    if not isinstance(when, int) and when[0] is ended:
-                        heappush(due, (now + when[1], call.serial, call))
-        while due and due[0][0] == now:
-            call = heappop(due)[2]
-            call.arrived = now
-            scheduler.waiting.append(call)
-        if running is not None and not has_ended:
-            continue
-        running, following = following, None
-        if running is None:
-            running = decide(now, is_idle=True)
-        if running is not None:
-            end = now + running.ticks
-            following = decide(now, is_idle=False) if overlap else None
+    # -- orders ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_between(self):
+        return self.running is None or self.has_ended
+
+    def ask(self, action):
+        """At the first boundary from now on."""
+        if self.is_between:
+            action()
+        else:
+            self.asked.append(action)
+
+    def abort(self, serial):
+        call = next(call for call, _ in self.calls if call.serial == serial)
+        if call.arrived < 0 or call.status or call.is_aborted:
+            return
+        if call in self.scheduler.waiting:
+            self.scheduler.waiting.remove(call)
+            self.end_call(call, "aborted")
+        elif not self.scheduler.aborts_at_once:
+            self.ask(lambda: self.stop(call))
+        elif self.is_between:
+            self.leave(call)
+        else:
+            self.leaving.append(call)
+
+    def leave(self, call):
+        if not call.status:
+            self.scheduler.leave(call)
+            self.end_call(call, "aborted")
+
+    def stop(self, call):
+        """Its next token is its last."""
+        if not call.status and not call.is_aborted:
+            call.is_aborted = True
+            call.output = call.output[: call.known + 1]
+
+    def flush(self):
+        inside = [call for call, _ in self.calls if call.arrived >= 0 and not call.status]
+        self.ask(lambda: self.scheduler.flush(inside))
+
+    def version(self, version):
+        self.ask(lambda: self.scheduler.set_version(version))
+
+    def pause(self):
+        self.is_paused = True
+
+    def resume(self):
+        self.is_paused = False
+
+    def fail(self):
+        if self.is_down:
+            return
+        self.is_down, self.is_paused, self.down_since = True, False, self.now
+        if self.running is not None and not self.has_ended:
+            self.count(self.running)
+        for call, _, tokens in self.following.chunks if self.following else ():
+            call.unbegin(tokens)
+        self.running = self.following = self.price.batch = None
+        self.leaving, self.asked = [], []
+        version = self.scheduler.version
+        self.scheduler = self.make()
+        self.scheduler.set_version(version)
+        for call, _ in self.calls:
+            if call.arrived >= 0 and not call.status:
+                self.end_call(call, "failed")
+
+    def restart(self):
+        if self.is_down:
+            self.is_down = False
+            self.down += self.now - self.down_since

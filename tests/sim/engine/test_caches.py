@@ -68,7 +68,7 @@ class BlockCacheMachine(RuleBasedStateMachine):
         self.cache.register(each, whole, slots)
         tokens = tokens_of(whole)
         for place in range(slots // self.size):
-            self.blocks.register(held[place], tuple(tokens[: (place + 1) * self.size]))
+            self.blocks.register(held[place], (0, *tokens[: (place + 1) * self.size]))
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
