@@ -183,8 +183,12 @@ def checked(policy: Policy) -> Policy:
 
 def hears(policy: Policy, method: str) -> bool:
     """Whether a policy overwrites what by default does nothing."""
-    own = policy._policy if isinstance(policy, CheckedPolicy) else policy
-    return getattr(type(own), method) is not getattr(Policy, method)
+    return getattr(type(unwrapped(policy)), method) is not getattr(Policy, method)
+
+
+def unwrapped(policy: Policy) -> Policy:
+    """The policy itself, out of its checks."""
+    return policy._policy if isinstance(policy, CheckedPolicy) else policy
 
 
 def check_policy(policy: Any) -> None:

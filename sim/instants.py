@@ -31,6 +31,8 @@ class Clock(simpy.Environment):
         super().__init__(initial_time)
         self.agenda = self._queue
         """What is to happen, a heap: tick, priority, serial number and event."""
+        self.background = 0
+        """Of it, events of who only watches, and watches as long as anything else is to happen."""
 
     @property
     def now(self) -> int:

@@ -38,7 +38,8 @@ def world(**parts):
         "fleet": {"engines": parts.get("engines", 1), "engine": engine | parts.get("engine", {}), **_noise(parts)},
         "workload": workload | parts.get("workload", {}),
         "client": {"key_scope": "session"} | parts.get("client", {}),
-        "router": {"policy": parts.get("policy", {"kind": "round_robin"}), "overhead_s": parts.get("overhead_s", 0.0)},
+        "router": {"policy": parts.get("policy", {"kind": "round_robin"}), "overhead_s": parts.get("overhead_s", 0.0)}
+        | parts.get("router", {}),
         "seed": parts.get("seed", 1),
     }
 

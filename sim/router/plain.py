@@ -61,11 +61,10 @@ class Router:
         self.on_first_token = self._stream if hears(policy, "first_token") else None
         self.silent: dict[int, Event] = {}
         """Requests of which the policy has yet to hear the first token: their answer's event, by id."""
-        self._before_start()
-        policy.start(self.fleet)
 
-    def _before_start(self) -> None:
-        """What must be there before the policy sees the fleet."""
+    def start(self) -> None:
+        """Show the policy the fleet, before the first request."""
+        self.policy.start(self.fleet)
 
     def pick(self, candidates: Sequence[T], weights: Sequence[float] | None = None) -> T:
         """A random candidate, uniform or by weight."""
@@ -161,9 +160,13 @@ class Router:
             self.engines.append(engine)
             self.views.append(EngineView(engine.index, url))
         view = self.views[engine.index]
+        self._prepare(engine)
         self.fleet.engines.insert(len(self.fleet.engines) if place is None else place, view)
         self.set_available(view.index, True)
         self.policy.joined(view, self.fleet)
+
+    def _prepare(self, engine: Engine) -> None:
+        """Be ready for an engine before the policy hears that it joined."""
 
     def leave(self, index: int) -> None:
         """An engine is removed: it is chosen no more, and what it has still ends."""

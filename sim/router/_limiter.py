@@ -1,0 +1,68 @@
+"""A limit on requests under way, with a queue of limited length and limited patience before it."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from simpy.events import Event
+
+from sim.instants import SUBMIT, Clock, Instant
+from sim.log.record import LIMIT_429, TIMEOUT_408
+from sim.router._trip import OVER, Trip
+from sim.router.spec import Limit
+
+
+class Limiter:
+    """Lets requests go on, in order of arrival; ``refuse`` is called with the reason for those that it does not."""
+
+    def __init__(
+        self,
+        env: Clock,
+        spec: Limit,
+        tick_s: float,
+        go: Callable[[Trip], None],
+        refuse: Callable[[Trip, int], None],
+    ) -> None:
+        self.env = env
+        self.free, self.room = spec.concurrency, spec.queue_requests
+        self.patience = round(spec.wait_s / tick_s)
+        self.go, self.refuse = go, refuse
+        self.queue: OrderedDict[int, Trip] = OrderedDict()
+        """Who waits, by id of the request, in order of arrival."""
+        self.going, self.expiring = (self._go,), (self._expire,)
+
+    def enter(self, trip: Trip) -> None:
+        """Let a request go on, wait, or be refused."""
+        if self.free:
+            self.free -= 1
+            trip.is_admitted = True
+            self.go(trip)
+        elif len(self.queue) < self.room:
+            serial = trip.request.view.id
+            self.queue[serial] = trip
+            Instant(self.env, self.env._now + self.patience, SUBMIT + serial, self.expiring, trip)
+        else:
+            self.refuse(trip, LIMIT_429)
+
+    def drop(self, trip: Trip) -> None:
+        """Who is over waits no more."""
+        if self.queue.get(trip.request.view.id) is trip:
+            del self.queue[trip.request.view.id]
+
+    def leave(self) -> None:
+        """An admitted request has ended: its place goes to the one that waits longest."""
+        if self.queue:
+            serial, following = self.queue.popitem(last=False)
+            following.is_admitted = True
+            Instant(self.env, self.env._now, SUBMIT + serial, self.going, following)
+        else:
+            self.free += 1
+
+    def _go(self, event: Event) -> None:
+        trip: Trip = event._value
+        if trip.place != OVER:
+            self.go(trip)
+
+    def _expire(self, event: Event) -> None:
+        trip: Trip = event._value
+        if self.queue.get(trip.request.view.id) is trip:
+            self.refuse(trip, TIMEOUT_408)
