@@ -11,6 +11,7 @@ from typing import Any, Final
 from sim import registry
 from sim.keys import group_keys
 from sim.rng import Streams
+from sim.scenario._around import idle_keys
 from sim.scenario._cell import Cell
 from sim.scenario._errors import PlacedError, placed
 from sim.scenario._fleet import EngineType, kv_tokens, shape_of
@@ -60,7 +61,7 @@ def check(scenario: Scenario) -> Checked:
             if world not in totals:
                 totals[world] = _generate(cell)
             facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
-            found = [*_rooms(cell, facts[name]), *_keys(cell), *_idle_fields(cell)]
+            found = [*_rooms(cell, facts[name]), *_keys(cell), *_idle_fields(cell), *idle_keys(cell)]
             found += [f"router.policy.{field}" for field in _said_idle(cell)]
             for kind in cell.fleet:
                 found += [*_profiles(kind, cell), *_states(kind, cell)]

@@ -95,7 +95,7 @@ class Desk:
             request.submitted = tick
             request.reply = lambda each: self.replies.append((each.view.id, self.env.now))
             self.requests.append(request)
-            self.at(tick, lambda each: self.router.route(each), request, SUBMIT + serial)
+            self.at(tick, self.router.route, request, SUBMIT + serial)
         return self
 
     def at(self, tick, act, value=None, priority=FAILURE):

@@ -79,7 +79,13 @@ def test_a_full_queue_refuses_at_once_and_a_long_wait_ends():
         ("finished", "none"),
         ("failed", "limit_429"),
     ]
-    assert [(each.submitted, each.ended) for each in desk.requests] == [(0, 100), (10, 60), (20, 20), (60, 200), (61, 61)]
+    assert [(each.submitted, each.ended) for each in desk.requests] == [
+        (0, 100),
+        (10, 60),
+        (20, 20),
+        (60, 200),
+        (61, 61),
+    ]
     assert desk.decisions("request") == [0, 3]
     assert (desk.requests[1].engine, desk.requests[2].engine) == (-1, -1)
 

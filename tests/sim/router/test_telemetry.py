@@ -42,7 +42,7 @@ def test_without_telemetry_there_are_no_reports():
 
 
 def test_reports_are_as_old_as_the_period_makes_them():
-    """Read at 0, 100, 200, ...: what came at the instant of a reading is seen by it, a choice of that instant is not."""
+    """Read at 0, 100, 200, ...: a choice at the instant of a reading does not see it yet, and is seen by it."""
     reports, desk = seen(("at", "running"), TelemetrySpec(period_s=0.1), [0, 99, 100, 101, 250])
     assert reports == [(0.0, 0), (0.0, 0), (0.0, 0), (0.1, 3), (0.2, 4)]
     assert desk.decisions("signal_age") == [0, 99, 100, 1, 50]
@@ -187,7 +187,7 @@ def test_the_own_count_may_be_in_tokens():
 
 @pytest.mark.parametrize(("replicas", "period_ms"), [(1, 100), (1, 400), (16, 100)])
 def test_a_herd_is_as_large_as_what_comes_between_two_readings(replicas, period_ms):
-    """Least load over counts that are read now and then: all R x rate x period requests of a period go to one engine."""
+    """Least load over counts read now and then: all R x rate x period requests of a period go to one engine."""
     spec = TelemetrySpec(in_flight=OwnCount(visibility="report", period_s=period_ms / 1000))
     desk = Desk(LeastLoad, engines=4, service=50_000, replicas=replicas, telemetry=spec, assignment="connection")
     every_ms, last = 2, 2000
@@ -215,7 +215,12 @@ def test_jitter_breaks_the_herd_of_many_routers():
     for jitter in (0.0, 0.1):
         count = OwnCount(visibility="report", period_s=0.1, jitter_s=jitter)
         desk = Desk(
-            LeastLoad, engines=8, service=200, replicas=16, telemetry=TelemetrySpec(in_flight=count), assignment="random"
+            LeastLoad,
+            engines=8,
+            service=200,
+            replicas=16,
+            telemetry=TelemetrySpec(in_flight=count),
+            assignment="random",
         ).send(*range(1, 4000))
         herds = Counter((at // 100, engine) for at, engine in desk.run().decisions("at", "engine") if at > 1000)
         largest[jitter] = max(herds.values())
@@ -225,7 +230,11 @@ def test_jitter_breaks_the_herd_of_many_routers():
 def test_own_counts_have_delays_and_losses_too():
     """As reports have."""
     ticks = [10, 95, 105, 145, 155, 205, 255]
-    for more, expected in (({}, [0, 0, 2, 2, 2, 5, 5]), ({"delay_s": 0.04}, [0, 0, 0, 2, 2, 2, 5]), ({"loss_share": 1.0}, [0] * 7)):
+    for more, expected in (
+        ({}, [0, 0, 2, 2, 2, 5, 5]),
+        ({"delay_s": 0.04}, [0, 0, 0, 2, 2, 2, 5]),
+        ({"loss_share": 1.0}, [0] * 7),
+    ):
         spec = TelemetrySpec(in_flight=OwnCount(visibility="report", period_s=0.1, **more))
         assert seen((), spec, ticks)[1].decisions("in_flight") == expected
 

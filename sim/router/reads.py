@@ -1,0 +1,96 @@
+"""What a policy looks at, found by asking it: which signals, which counts, which caches.
+
+A few requests are shown to a policy of its own, over engines that note what is read of them: idle ones, then very
+uneven ones, so that what is read only under load is read too. A user's own policy that fails here is taken to read all.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from policies._content import Content
+from policies._protocol import EngineView, FleetView, Policy, Report, RequestView, pick_first
+
+SIGNALS: Final = ("running", "waiting", "kv_share", "tokens", "queued_tokens", "tokens_per_s")
+COUNT: Final = "in_flight"
+CACHE: Final = "cached_tokens"
+ALL: Final = frozenset({*SIGNALS, COUNT, CACHE})
+
+Note = Callable[[str], None]
+
+
+class _Report(Report):
+    """A report that notes which of its signals are read."""
+
+    __slots__ = ("_note",)
+
+    def __init__(self, note: Note, load: int) -> None:
+        object.__setattr__(self, "_note", note)
+        super().__init__(1.0, load, load, min(load / 100, 0.9), 100 * load, 10 * load, 100.0)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in SIGNALS:
+            object.__getattribute__(self, "_note")(name)
+        return object.__getattribute__(self, name)
+
+
+class _Engine(EngineView):
+    """An engine that notes what is read of it."""
+
+    __slots__ = ("_load", "_note")
+
+    def __init__(self, index: int, note: Note) -> None:
+        self._note = note
+        self._load = 0
+        super().__init__(index, f"http://engine-{index}:30000")
+
+    @property
+    def in_flight(self) -> int:
+        self._note(COUNT)
+        return self._load
+
+    @in_flight.setter
+    def in_flight(self, value: int) -> None:
+        self._load = value
+
+    @property
+    def report(self) -> Report:
+        return _Report(self._note, self._load)
+
+    @report.setter
+    def report(self, value: Report | None) -> None:
+        pass
+
+    @property
+    def cached_tokens(self) -> Callable[[Content], int]:
+        self._note(CACHE)
+        return lambda _: 50 * (self.index + 1)
+
+    @cached_tokens.setter
+    def cached_tokens(self, value: Callable[[Content], int] | None) -> None:
+        pass
+
+
+def reads(policy: Policy) -> frozenset[str]:
+    """Names of what a new policy reads of engines: signals of reports, ``in_flight``, ``cached_tokens``."""
+    noted: set[str] = set()
+    engines: list[EngineView] = [_Engine(index, noted.add) for index in range(max(3, policy.min_engines))]
+    fleet = FleetView(engines, list(engines))
+    try:
+        policy.start(fleet)
+        for serial, loads in enumerate(((0, 0), (0, 0), (200, 0), (3, 90), (90, 3), (200, 150))):
+            engines[0].in_flight, engines[1].in_flight = loads
+            _ask(policy, fleet, serial)
+    except Exception:  # noqa: BLE001 - the policy may be a user's
+        return ALL
+    return frozenset(noted)
+
+
+def _ask(policy: Policy, fleet: FleetView, serial: int) -> None:
+    content: Content = ((0, 1000), (1 + serial // 2, 500))
+    headers = {name: f"key-{serial // 3}" for name in policy.key_headers if serial % 2}
+    request = RequestView(serial, headers, content, 1500, 100)
+    chosen, _, _ = policy.choose(request, fleet, float(serial), pick_first)
+    if chosen is not None:
+        policy.dispatched(request, chosen)
+        policy.first_token(request, chosen)
+        policy.completed(request, chosen)
