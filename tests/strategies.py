@@ -199,3 +199,37 @@ def on_the_grid(draw, *, preset=None):
     workload["turns"] = draw(st.sampled_from((2, 3, 5)))
     resolved["router"]["overhead_s"] = draw(st.sampled_from((0.0, 0.01)))
     return resolved
+
+
+@st.composite
+def arounds(draw, *, loses=True):
+    """What is around a policy, but for policies that see all: every block on or off, at small sizes.
+
+    ``loses``: also what refuses requests that a plain router serves.
+    """
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    timing = lambda: {"period_s": one(0.01, 0.05, 0.5), "delay_s": one(0.0, 0.01), "loss_share": one(0.0, 0.3)}  # noqa: E731
+    in_flight = one({}, {"visibility": one("delivery", "first_token")}, {"visibility": "report", **timing()})
+    telemetry = {
+        **timing(),
+        "jitter_s": one(0.0, 0.01),
+        "running": {"visibility": one("report", "choice", "first_token")},
+        "waiting": {"unit": one("requests", "tokens"), "visibility": one("report", "choice", "delivery")},
+        "kv_share": one({}, {"period_s": 0.02}),
+        "in_flight": {**in_flight, "unit": one("requests", "tokens")},
+    }
+    router = {
+        "overhead_s": one(0.0, 0.001, 0.01),
+        "replicas": one(1, 2, 5),
+        "assignment": one("random", "session", "connection"),
+        "decision": one(None, {"fixed_s": 0.002, "per_token_s": 1e-5, "per_candidate_s": 0.001, "cores": one(1, 2)}),
+        "telemetry": one(None, telemetry),
+        "cache_index": one("approximate", "none", {"kind": "exact", "lag_s": one(0.0, 0.02)}),
+        "retries": one(None, {"attempts": 3, "backoff_s": 0.01}),
+        "health": one(None, {"period_s": 0.05, "timeout_s": 0.01}),
+        "breaker": one(None, {"failures": 2, "half_open_s": 0.05}),
+        "limit": one(None, {"concurrency": one(2, 5), "queue_requests": 100_000, "wait_s": 1e6}),
+    }
+    if loses:
+        router["limit"] = one(None, {"concurrency": one(1, 3), "queue_requests": one(0, 2), "wait_s": one(0.02, 0.5)})
+    return router
