@@ -21,7 +21,7 @@ def build_router(
 ) -> Routes:
     """The plain router where it will do, else one with all that is asked for, in as many replicas; started."""
     around = spec.around
-    is_plain = around.is_plain and not getattr(spec.policy, "sees_all", False)
+    is_plain = around.is_plain and not spec.policy.sees_all
     log.router_cores = around.decision.cores * around.replicas if around.decision else 0
     routers: list[Router] = []
     for replica in range(around.replicas):

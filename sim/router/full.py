@@ -77,7 +77,7 @@ class FullRouter(Router):
         if "first_token" in self.moments:
             self.on_first_token = self._stream
         self.tells_first_token = hears(policy, "first_token")
-        self.sees_all: bool = getattr(unwrapped(policy), "sees_all", False)
+        self.sees_all = unwrapped(policy).sees_all
         self.is_blind = around.cache_index == "none"
         self.cores = (
             Cores(env, around.decision, tick_s, lambda: len(self.fleet.available), self._choose)

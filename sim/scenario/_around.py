@@ -23,7 +23,7 @@ def idle_keys(cell: Cell) -> Iterator[str]:
             yield f"router.{key} has no effect: no engine fails"
     if around.retries is not None and not policy.may_refuse:
         yield f"router.retries has no effect: no engine fails, and {kind} refuses nobody"
-    if getattr(policy, "sees_all", False):
+    if policy.sees_all:
         if around.telemetry is not None or around.cache_index != "approximate":
             yield f"router.telemetry and router.cache_index have no effect: {kind} sees all engines as they are"
         return
