@@ -20,6 +20,8 @@ class Decodes:
         "by_limit",
         "by_stop",
         "count",
+        "generated_before",
+        "joined",
         "next_limit",
         "next_stop",
         "offset",
@@ -36,6 +38,10 @@ class Decodes:
         self.steps = 0
         self.count = 0
         self.offset = 0
+        self.joined = 0
+        """Step counts at which the present sequences joined, summed."""
+        self.generated_before = 0
+        """Tokens of those that left."""
         self.version = 0
         """Changes whenever a sequence joins or leaves."""
         self.over = 0
@@ -57,6 +63,7 @@ class Decodes:
         request.joined_at = steps
         request.ends_at = ends_at = steps + request.output_tokens - request.base_output
         self.count += 1
+        self.joined += steps
         self.version += 1
         fill = request.target - steps
         self.offset += fill
@@ -77,6 +84,8 @@ class Decodes:
     def leave(self, request: Request) -> None:
         """Take a sequence out; its entry in a heap is dropped when it comes up."""
         self.count -= 1
+        self.joined -= request.joined_at
+        self.generated_before += self.steps - request.joined_at
         self.version += 1
         self.offset -= request.target - request.joined_at
         if request.ends_at <= request.joined_at:
@@ -94,6 +103,11 @@ class Decodes:
             self.next_stop = self.by_stop[0][0]
         else:
             self.over += 1
+
+    @property
+    def generated(self) -> int:
+        """Tokens of all decode steps scheduled so far, the last one of an ended sequence that decodes in vain too."""
+        return self.generated_before + self.count * self.steps - self.joined
 
     def tokens(self, request: Request) -> int:
         """KV slots of a sequence after the steps scheduled so far."""

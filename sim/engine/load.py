@@ -17,3 +17,5 @@ class Load:
     """Tokens of room that requests hold, and tokens to prefill of those that wait."""
     queued_tokens: int
     """Tokens to prefill of those that wait, as far as they are not cached."""
+    generated: int
+    """Tokens decoded since the engine started: a total, for rates between two looks."""

@@ -199,6 +199,7 @@ class Engine(Runs):
             kv_share=used / scheduler.capacity,
             tokens=used * block + queued,
             queued_tokens=queued - cached,
+            generated=scheduler.decodes.generated,
         )
 
     def cached_tokens(self, content: Content) -> int:

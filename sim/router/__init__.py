@@ -14,3 +14,6 @@ class Routes(Protocol):
 
     def route(self, request: Request) -> None:
         """Take a request; ``request.reply`` is called once when it has ended, after all tries of the router."""
+
+    def abort(self, request: Request) -> None:
+        """End a request wherever it is; one that has ended stays as it is, and none is tried again."""

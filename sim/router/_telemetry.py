@@ -173,10 +173,10 @@ class Telemetry:
         return values
 
     def _rate(self, index: int, generated: int, now: int) -> float | None:
-        """Tokens a second since the reading before; None at the first."""
+        """Tokens a second since the reading before; None at the first, and where the engine restarted meanwhile."""
         before = self.last_generated.get(index)
         self.last_generated[index] = (now, generated)
-        if before is None or before[0] == now:
+        if before is None or before[0] == now or generated < before[1]:
             return None
         return (generated - before[1]) / ((now - before[0]) * self.tick_s)
 

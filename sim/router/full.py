@@ -182,7 +182,7 @@ class FullRouter(Router):
         if self.silent:
             self._hear(request, event)
         trip = self.trips[request.view.id]
-        self._discount(trip)
+        self._discount_trip(trip)
         if self.circuits and request.status in (FINISHED, FAILED):
             self.circuits.note(request.engine, request.status == FAILED)
         if request.status == FAILED and not trip.is_aborted:
@@ -205,7 +205,7 @@ class FullRouter(Router):
         if self.telemetry:
             self.telemetry.credit(moment, trip.request)
 
-    def _discount(self, trip: Trip) -> None:
+    def _discount_trip(self, trip: Trip) -> None:
         """What was sent is in flight no more."""
         request = trip.request
         request.done = None
@@ -281,7 +281,7 @@ class FullRouter(Router):
             return
         if trip.place == SENT:
             self.silent.pop(request.view.id, None)
-            self._discount(trip)
+            self._discount_trip(trip)
         request.status = ABORTED
         self._end_now(trip)
 

@@ -20,7 +20,7 @@ from sim.engine.request import Request
 from sim.engine.shell import Engine
 from sim.foreign import hears
 from sim.instants import ANSWER, DELIVER, Clock, Instant
-from sim.log.record import DECISIONS, FAILED, NO_ENGINE, UNSEEN, Log
+from sim.log.record import ABORTED, DECISIONS, FAILED, NO_ENGINE, UNSEEN, Log
 
 T = TypeVar("T")
 
@@ -100,29 +100,47 @@ class Router:
             request.on_first_token = self.on_first_token
             self.silent[view.id] = done
         if self.overhead:
-            Instant(self.env, now + self.overhead, DELIVER + view.id, self.delivering, request)
+            Instant(self.env, now + self.overhead, DELIVER + view.id, self.delivering, (request, done))
         else:
             self.engines[index].submit(request)
 
     def _deliver(self, event: Event) -> None:
-        request: Request = event._value
-        self.engines[request.engine].submit(request)
+        request, done = event._value
+        if request.done is done:
+            self.engines[request.engine].submit(request)
 
     def _answered(self, event: Event) -> None:
         request: Request = event._value
         if self.silent:
             self._hear(request, event)
+        self._discount(request)
+        request.reply(request)
+
+    def _discount(self, request: Request) -> None:
+        """What was sent is in flight no more."""
         request.done = None  # the event holds the request: without this the two would keep each other alive
         engine = self.views[request.engine]
         engine.in_flight -= 1
         self.in_flight -= 1
         if self.tells_completed:
             self.policy.completed(request.view, engine)
-        request.reply(request)
 
     def _refused(self, event: Event) -> None:
         request: Request = event._value
         request.reply(request)
+
+    def abort(self, request: Request) -> None:
+        """End a request wherever it is; one that has ended stays as it is."""
+        if request.done is None:
+            return
+        if request.arrived >= 0:
+            self.engines[request.engine].abort(request)
+            return
+        self.silent.pop(request.view.id, None)
+        self._discount(request)
+        request.status = ABORTED
+        now = request.ended = self.env._now
+        Instant(self.env, now, ANSWER + request.view.id, self.refusing, request)
 
     # -- first tokens ------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What users of real systems met around their policies, as scenarios of scenarios/cases with the outcome that they say."""
+"""What users of real systems met around their policies: scenarios of scenarios/cases, with their outcome."""
 
 from pathlib import Path
 

@@ -135,6 +135,10 @@ def test_the_rate_of_generation_is_between_readings():
     """Ten tokens a request, four requests between the readings at 100 and 200: 400 a second; none if not said."""
     reports, _ = seen(("tokens_per_s",), TelemetrySpec(period_s=0.1), [50, 110, 120, 130, 140, 205], service=5)
     assert reports == [(None,), (100.0,), (100.0,), (100.0,), (100.0,), (400.0,)]
+    reader = Reader("tokens_per_s")
+    restarted = Desk(reader, engines=1, service=5, telemetry=TelemetrySpec(period_s=0.1)).send(50, 150)
+    restarted.at(170, lambda _: setattr(restarted.engines[0], "generated", 0)).send(250).run()
+    assert reader.seen == [(None,), (100.0,), (None,)]
     spec = TelemetrySpec(period_s=0.1, tokens_per_s=False)
     assert seen(("tokens_per_s",), spec, [50, 110], service=5)[0] == [(None,), (None,)]
 
