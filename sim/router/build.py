@@ -10,10 +10,11 @@ from sim.instants import Clock
 from sim.log.record import Log
 from sim.rng import Streams
 from sim.router import Routes
+from sim.router._caches import LaggedCaches
 from sim.router._replicas import Assignment, ByConnection, ByLot, Front
 from sim.router.full import FullRouter
 from sim.router.plain import Router
-from sim.router.spec import RouterSpec
+from sim.router.spec import ExactIndex, RouterSpec
 
 
 def build_router(
@@ -23,6 +24,8 @@ def build_router(
     around = spec.around
     is_plain = around.is_plain and not spec.policy.sees_all
     log.router_cores = around.decision.cores * around.replicas if around.decision else 0
+    lag = round(around.cache_index.lag_s / log.tick_s) if isinstance(around.cache_index, ExactIndex) else 0
+    caches = LaggedCaches(env, engines, lag) if lag and not spec.policy.sees_all else None
     routers: list[Router] = []
     for replica in range(around.replicas):
         # The first replica draws what a router alone draws.
@@ -36,7 +39,7 @@ def build_router(
             overhead = round(around.overhead_s / log.tick_s)
             routers.append(Router(env, policy, engines, urls, order, chance("policy"), log, overhead=overhead))
         else:
-            routers.append(FullRouter(env, policy, engines, urls, order, chance, log, around, replica))
+            routers.append(FullRouter(env, policy, engines, urls, order, chance, log, around, replica, caches))
     router: Router | Front = routers[0]
     if around.replicas > 1:
         assignment: Assignment = ByConnection(around.replicas)

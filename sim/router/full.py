@@ -21,6 +21,7 @@ from sim.engine.shell import Engine
 from sim.foreign import hears, unwrapped
 from sim.instants import ANSWER, DELIVER, SUBMIT, Clock, Instant
 from sim.log.record import ABORTED, ENGINE_FAILED, FAILED, FINISHED, NO_ENGINE, RETRIES_EXHAUSTED, Log
+from sim.router._caches import LaggedCaches
 from sim.router._cores import Cores
 from sim.router._health import Circuits, Probes
 from sim.router._limiter import Limiter
@@ -49,8 +50,9 @@ class FullRouter(Router):
         log: Log,
         around: Around,
         replica: int = 0,
+        caches: LaggedCaches | None = None,
     ) -> None:
-        """``chance`` gives a generator by name, this replica's own."""
+        """``chance`` gives a generator by name, this replica's own; ``caches`` is what all replicas share."""
         tick_s = log.tick_s
         overhead = round(around.overhead_s / tick_s)
         super().__init__(env, policy, engines, urls, order, chance("policy"), log, overhead=overhead)
@@ -78,6 +80,9 @@ class FullRouter(Router):
             self.on_first_token = self._stream
         self.tells_first_token = hears(policy, "first_token")
         self.sees_all = unwrapped(policy).sees_all
+        self.caches = caches
+        if caches is not None:
+            self.on_first_token = self._stream
         self.is_blind = around.cache_index == "none"
         self.cores = (
             Cores(env, around.decision, tick_s, lambda: len(self.fleet.available), self._choose)
@@ -103,8 +108,11 @@ class FullRouter(Router):
 
     def _index(self, engine: Engine) -> None:
         """Give the policy what it may know of an engine's cache."""
+        view = self.views[engine.index]
         if self.sees_all or self.around.cache_index not in ("approximate", "none"):
-            self.views[engine.index].cached_tokens = engine.cached_tokens
+            view.cached_tokens = engine.cached_tokens
+            if self.caches is not None:
+                view.cached_tokens = partial(self.caches.cached_tokens, engine.index)
 
     # -- the way of a request ----------------------------------------------------------------------------------------
 
@@ -185,6 +193,8 @@ class FullRouter(Router):
         self._discount_trip(trip)
         if self.circuits and request.status in (FINISHED, FAILED):
             self.circuits.note(request.engine, request.status == FAILED)
+        if self.caches is not None and request.status == FINISHED:
+            self.caches.store(request, request.output_tokens)
         if request.status == FAILED and not trip.is_aborted:
             self._failed(trip, ENGINE_FAILED)
         else:
@@ -221,6 +231,8 @@ class FullRouter(Router):
         trip = self.trips[request.view.id]
         if self.tells_first_token:
             self.policy.first_token(trip.view, self.views[request.engine])
+        if self.caches is not None:
+            self.caches.store(request, 0)
         self._reach("first_token", trip)
 
     # -- ends --------------------------------------------------------------------------------------------------------
@@ -308,4 +320,6 @@ class FullRouter(Router):
             self.circuits.forget(index)
         if self.telemetry:
             self.telemetry.add(index)
+        if self.caches:
+            self.caches.forget(engine)
         self._index(engine)

@@ -208,11 +208,12 @@ _TIMING: Final = tuple(each.name for each in fields(Times))
 
 @dataclass(frozen=True, slots=True)
 class ExactIndex:
-    """Exact knowledge of every engine's prefix cache, from its KV events."""
+    """Knowledge of every engine's prefix cache by its KV events, exact but for the lag."""
 
     kind: Literal["exact"] = "exact"
     lag_s: float = 0.0
-    """From a change in a cache until the router knows it."""
+    """From the first token of a request until the router knows that its prompt is cached, and from the end of its
+    answer until it knows of that. Evictions are known at once."""
 
 
 @dataclass(frozen=True, slots=True)

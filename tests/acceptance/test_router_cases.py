@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sim import load_scenario, run
@@ -66,6 +67,20 @@ def test_asking_every_engine_pays_where_answers_differ_and_asking_is_quick():
     assert quick["makespan_s"] < 0.98 * turn["makespan_s"]
     assert quick["makespan_s"] < 0.98 * slow["makespan_s"]
     assert slow["makespan_s"] > 0.98 * turn["makespan_s"]
+
+
+def test_routers_that_read_at_the_same_times_herd():
+    """P27: between two readings about half of all requests go to one of 16 engines; jitter or a draw spreads them."""
+    scenario = load_scenario(CASES / "p27_herd.yaml")
+    share = {}
+    for arm in ("stale", "jittered", "drawn"):
+        decisions = replicate(scenario.arms[arm], 0).numpy("decisions")
+        second = decisions["at"] // 10**9
+        herds = [np.bincount(decisions["engine"][second == each]) for each in range(2, int(second.max()))]
+        share[arm] = np.mean([herd.max() / herd.sum() for herd in herds])
+    assert share["stale"] > 0.4
+    assert share["jittered"] < 0.6 * share["stale"]
+    assert share["drawn"] < 0.15  # the largest of 16 even counts of 100 requests is about 11
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("p*.yaml")), ids=lambda path: path.stem)
