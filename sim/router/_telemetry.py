@@ -157,11 +157,11 @@ class Telemetry:
         for name in names:
             if name == "running":
                 values["running"] = load.running
-                if spec.tokens_per_s:
+                if "tokens_per_s" in spec.also:
                     values["tokens_per_s"] = self._rate(engine.index, load.generated, now)
             elif name == "waiting":
                 values["waiting"] = load.queued_tokens if spec.waiting.unit == "tokens" else load.waiting
-                if spec.queued_tokens:
+                if "queued_tokens" in spec.also:
                     values["queued_tokens"] = load.queued_tokens
             elif name == "tokens":
                 in_requests = spec.tokens.unit == "requests"

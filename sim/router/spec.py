@@ -170,10 +170,9 @@ class TelemetrySpec:
     """Share of the KV pool in use."""
     in_flight: OwnCount = field(default_factory=OwnCount)
     """The router's own count."""
-    queued_tokens: bool = True
-    """Whether engines say how many prompt tokens wait uncached; it comes with ``waiting``."""
-    tokens_per_s: bool = True
-    """Whether engines say how fast they generate; it comes with ``running``."""
+    also: tuple[Literal["queued_tokens", "tokens_per_s"], ...] = ("queued_tokens", "tokens_per_s")
+    """What engines say besides, if they do: prompt tokens that wait uncached (comes with ``waiting``), and how fast
+    they generate (comes with ``running``)."""
 
     def __post_init__(self) -> None:
         """Refuse readings that never come, or overtake each other."""

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 
 from sim.log.record import TABLES
 from sim.replication import Streams, replicate
+from tests.laws.test_scale import twice
 from tests.strategies import KEYED, MEMBERS, POLICIES, arounds, cell_of, resolved_worlds
 
 few = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -141,6 +142,17 @@ def test_a_run_is_repeatable(resolved, router):
     """L4: the same bytes again."""
     cell = cell_of(within(resolved, router))
     assert same(replicate(cell, 0), replicate(cell, 0)) == []
+
+
+@few
+@given(resolved_worlds(policies=("llmd.endpoint_picker", "least_load"), noisy=False), arounds())
+def test_a_second_has_no_length(resolved, router):
+    """L9: all times of router, workload and engine times two, on a clock of ticks twice as long: the same ticks."""
+    world = within(resolved, router)
+    world["fleet"]["engine"]["cost"] = {"kind": "constant", "step_ms": 7.0, "prefill_ms_per_token": 0.03}
+    one = replicate(cell_of(world), 0, tick_s=1e-9)
+    other = replicate(cell_of(twice(world)), 0, tick_s=2e-9)
+    assert same(one, other, ("requests", "decisions", "groups")) == []
 
 
 @few

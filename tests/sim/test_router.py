@@ -95,3 +95,60 @@ def test_policies_draw_from_their_own_stream():
     state = random.getstate()
     replicate(cell_of(world(engines=3, workload={"groups": 9}, policy={"kind": "random"})), 0)
     assert random.getstate() == state
+
+
+def test_regret_by_hand():
+    """Three turns of 100, 125 and 150 tokens dealt in turn to two engines that cache whole blocks of 16.
+
+    The second goes where nothing is: engine 0 has the first prompt and its answer, 105 tokens, six blocks. The third
+    goes to engine 0, which has 96 of it; engine 1 has the second prompt and its answer, 130 tokens, eight blocks.
+    """
+    workload = {"turns": 3, "observation_tokens": 20}
+    log = replicate(under(cell_of(world(engines=2, workload=workload, router={"record_regret": True})), Spy()), 0)
+    decisions = log.numpy("decisions")
+    assert decisions["engine"].tolist() == [0, 1, 0]
+    assert decisions["best_engine"].tolist() == [0, 0, 1]
+    assert decisions["regret_tokens"].tolist() == [0, 96, 32]
+    assert decisions["regret_work"].tolist() == [0, 0, 0]
+
+
+def test_regret_in_work_by_hand():
+    """One place an engine; five prompts at once dealt in turn, each after 1 ms of decision: what waits counts."""
+    router = {"record_regret": True, "decision": {"fixed_s": 0.001}}
+    workload = {"groups": 5, "output_tokens": 50, "max_tokens": 50}
+    cell = cell_of(world(engines=2, engine={"max_num_seqs": 1}, workload=workload, router=router))
+    decisions = replicate(under(cell, Spy()), 0).numpy("decisions")
+    assert decisions["engine"].tolist() == [0, 1, 0, 1, 0]
+    # at the fourth choice one waits at engine 0 and none at engine 1; at the fifth one waits at each
+    assert decisions["regret_work"].tolist() == [0, 0, 0, 0, 0]
+    assert decisions["best_engine"].tolist() == [0, 0, 0, 1, 0]
+
+
+def test_a_target_is_a_header_with_an_index():
+    """An explicit key for each session, sent as X-SMG-Target-Worker, names a place in the router's own order."""
+    client = {"header": "X-SMG-Target-Worker", "keys": {0: "2", 1: "0", 2: "2", 3: "1"}}
+    policy = {"kind": "smg.consistent_hashing"}
+    log = replicate(cell_of(world(engines=3, workload={"groups": 4, "turns": 2}, client=client, policy=policy)), 0)
+    decisions = log.numpy("decisions")
+    assert log.branches == ["target_worker_hit"]
+    engines = [set(decisions["engine"][decisions["request"] // 2 == session].tolist()) for session in range(4)]
+    assert engines[0] == engines[2]
+    assert sorted(map(sorted, engines[1:])) == [[0], [1], [2]]
+
+
+def test_a_policy_hears_of_first_tokens():
+    """At their time, once, before the answer ends; also where the only token is the last."""
+    heard = []
+
+    class Streams(Spy):
+        def first_token(self, request, engine):
+            heard.append((request.id, engine.index))
+            self.heard.append(("first_token", request.id, engine.index, engine.in_flight))
+
+    for output in (1, 5):
+        spy = Streams()
+        workload = {"groups": 2, "output_tokens": output, "max_tokens": output}
+        replicate(under(cell_of(world(engines=2, workload=workload)), spy), 0)
+        order = [(what, request) for what, request, _, _ in spy.heard if request == 1]
+        assert order == [("dispatched", 1), ("first_token", 1), ("completed", 1)]
+    assert heard == [(0, 0), (1, 1)] * 2

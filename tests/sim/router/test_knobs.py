@@ -70,8 +70,7 @@ CHANGES = {
         "tokens": Counted(unit="requests"),
         "kv_share": Timing(period_s=0.01),
         "in_flight": OwnCount(),
-        "queued_tokens": False,
-        "tokens_per_s": False,
+        "also": (),
     },
     OwnCount: {
         "visibility": "choice", "unit": "tokens", "period_s": 0.03, "delay_s": 0.01, "loss_share": 0.5,
@@ -164,6 +163,12 @@ KNOBS = [(cls, name) for cls, names in CHANGES.items() for name in names]
 def test_every_key_moves_the_log(cls, name):
     """Decisions or ends differ from those of the world where everything happens."""
     assert log_of(changed(cls, name)) != BASE
+
+
+@pytest.mark.parametrize("also", [("queued_tokens",), ("tokens_per_s",)])
+def test_each_thing_that_engines_also_say_moves_the_log(also):
+    """One of the two alone."""
+    assert log_of(replace(EVERYTHING, telemetry=replace(TELEMETRY, also=also))) != BASE
 
 
 def test_no_key_is_forgotten():

@@ -122,7 +122,7 @@ def test_units():
         (TelemetrySpec(period_s=0.1), (0, 200, 70)),
         (TelemetrySpec(period_s=0.1, waiting=Counted(unit="tokens")), (70, 200, 70)),
         (TelemetrySpec(period_s=0.1, tokens=Counted(unit="requests")), (0, 2, 70)),
-        (TelemetrySpec(period_s=0.1, queued_tokens=False), (0, 200, None)),
+        (TelemetrySpec(period_s=0.1, also=("tokens_per_s",)), (0, 200, None)),
     ):
         reader = Reader("waiting", "tokens", "queued_tokens")
         desk = Desk(reader, engines=1, service=1000, telemetry=spec)
@@ -139,7 +139,7 @@ def test_the_rate_of_generation_is_between_readings():
     restarted = Desk(reader, engines=1, service=5, telemetry=TelemetrySpec(period_s=0.1)).send(50, 150)
     restarted.at(170, lambda _: setattr(restarted.engines[0], "generated", 0)).send(250).run()
     assert reader.seen == [(None,), (100.0,), (None,)]
-    spec = TelemetrySpec(period_s=0.1, tokens_per_s=False)
+    spec = TelemetrySpec(period_s=0.1, also=("queued_tokens",))
     assert seen(("tokens_per_s",), spec, [50, 110], service=5)[0] == [(None,), (None,)]
 
 
