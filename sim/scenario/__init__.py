@@ -7,6 +7,7 @@ from sim.scenario._fleet import EngineType, kv_tokens
 from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario
 from sim.scenario._rules import explicit_keys
 from sim.scenario._schema import schema
+from sim.scenario._sweep import Sweep, Variant, load_sweep
 from sim.scenario._yaml import dump
 
 __all__ = [
@@ -17,12 +18,15 @@ __all__ = [
     "EngineType",
     "Facts",
     "Scenario",
+    "Sweep",
+    "Variant",
     "check",
     "differences",
     "dump",
     "explicit_keys",
     "kv_tokens",
     "load_scenario",
+    "load_sweep",
     "locate",
     "resolved_document",
     "schema",

@@ -71,6 +71,11 @@ def load_scenario(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Sc
 
     ScenarioError, one line, for whatever a user did wrong.
     """
+    return assemble(*open_document(path_or_name, overrides))
+
+
+def open_document(path_or_name: str | Path, overrides: Sequence[str] = ()) -> tuple[Document, Path]:
+    """A scenario's document, overrides laid over it, and its file."""
     path = locate(path_or_name)
     document = read(path, str(path_or_name) if path == Path(path_or_name) else path.name)
     if not isinstance(document.data, dict):
@@ -80,10 +85,11 @@ def load_scenario(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Sc
         )
     for assignment in overrides:
         document = _merge.set_path(document, assignment)
-    return _assemble(document, path)
+    return document, path
 
 
-def _assemble(document: Document, path: Path) -> Scenario:
+def assemble(document: Document, path: Path) -> Scenario:
+    """The scenario that a document says."""
     model = validate_scenario(document)
     baseline = _baseline(model, document)
     metrics = _metrics(model, document)

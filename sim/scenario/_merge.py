@@ -53,7 +53,7 @@ def _is_other_kind(base: dict[Any, Any], over: dict[Any, Any]) -> bool:
 def set_path(document: Document, assignment: str) -> Document:
     """The document with ``path=value`` of the command line laid over it."""
     dotted, equals, text = assignment.partition("=")
-    parts = tuple(int(part) if part.isdecimal() else part for part in dotted.strip().split("."))
+    parts = place_of(dotted)
     if not equals or "" in parts or not dotted.isprintable():
         raise ScenarioError(f"--set {' '.join(assignment.split())}: must be path=value, as in fleet.engines=4")
     try:
@@ -66,11 +66,21 @@ def set_path(document: Document, assignment: str) -> Document:
             f"--set {dotted.strip()}: {{}} would change nothing, as mappings are merged; set a key in it, "
             f"or write {dotted.strip()}=null"
         )
+    return lay(document, parts, value, "--set")
+
+
+def lay(document: Document, parts: Place, value: Any, source: str, line: int = 0) -> Document:
+    """The document with one value laid over it; ``source`` is what errors in it name."""
     below = [parts[:length] for length in range(1, len(parts) + 1)] + [(*parts, *path) for path in _paths(value)]
-    origins = {path: Origin("--set", 0, path) for path in below}
+    origins = {path: Origin(source, line, path) for path in below}
     for part in reversed(parts):
         value = {part: value}
     return merge(document, Document(value, origins))
+
+
+def place_of(dotted: str) -> Place:
+    """The parts of a dotted path; numbers are indices."""
+    return tuple(int(part) if part.isdecimal() else part for part in dotted.strip().split("."))
 
 
 def _holds(data: Any, parts: Place) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails
@@ -56,6 +56,33 @@ class ReplicationsModel(Closed):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(default=1, description="Seed of all random streams.")
 
 
+class RangeModel(Closed):
+    """Values from one number to another, both included."""
+
+    first: float = Field(description="The first value.")
+    last: float = Field(description="The last value.")
+    steps: Annotated[int, Field(ge=2, le=1000)] = Field(description="How many values.")
+    scale: Literal["linear", "log"] = Field(default="linear", description="Whether differences or ratios are equal.")
+
+
+class SweepModel(Closed):
+    """Fields that a sweep varies, by path; each combination is a variant with all the arms."""
+
+    vary: dict[str, RangeModel | Annotated[list[Any], Field(min_length=1)]] = Field(
+        default_factory=dict, description="A grid: every combination of these values."
+    )
+    zip: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="Lists of one length that are read side by side; a row beside each of the grid.",
+    )
+    cells: dict[ArmName, Annotated[dict[str, Any], Field(min_length=1)]] = Field(
+        default_factory=dict, description="Variants by name, each with the fields that it sets."
+    )
+    exclude: list[Annotated[dict[str, Any], Field(min_length=1)]] = Field(
+        default_factory=list, description="Combinations that are left out: those that agree in all fields named here."
+    )
+
+
 class ScenarioModel(Closed):
     """The blocks of a file. The four of a cell are checked arm by arm, once the overrides are laid over them."""
 
@@ -69,6 +96,7 @@ class ScenarioModel(Closed):
     ] = Field(default={"base": {}}, description="What is compared: each arm is the base with these overrides.")
     baseline: str | None = Field(default=None, description="The arm that others are compared with; absent: the first.")
     replications: ReplicationsModel = Field(default_factory=ReplicationsModel)
+    sweep: SweepModel | None = Field(default=None, description="Variants of the scenario, for `windtunnel sweep`.")
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None, description="What is compared, by name."
     )
