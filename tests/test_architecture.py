@@ -39,6 +39,7 @@ FLOORS = {
     "sim.replication": 4,
     "sim.worker": 5,
     "sim.sweep": 5,
+    "sim.results": 2,
     "sim.conform": 5,
     "sim.calibration.check": 5,
     "sim.calibration.published": 5,
@@ -57,7 +58,15 @@ SIDEWAYS = {
 
 ALLOWED = {
     "simpy": {"sim.engine._runs", "sim.instants", "sim.router", "sim.client"},
-    "polars": {"sim.log.frames", "sim.log.store", "sim.metrics", "sim.charts", "sim.report", "sim.sweep"},
+    "polars": {
+        "sim.log.frames",
+        "sim.log.store",
+        "sim.metrics",
+        "sim.charts",
+        "sim.report",
+        "sim.sweep",
+        "sim.results",
+    },
     "altair": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
     "scipy": {"sim.stats", "sim.calibration.fit", "sim.conform._counts"},
@@ -66,6 +75,7 @@ ALLOWED = {
     "rich": {"sim.cli", "sim.report"},
     "blake3": {"policies"},
     "xxhash": {"policies"},
+    "ray": {"sim.sweep._ray"},
 }
 """Who may import a library: a module, or all modules of a package."""
 
@@ -175,6 +185,9 @@ def test_dependencies_are_those_that_are_imported() -> None:
     used = {name.split(".")[0] for module in MODULES for name in imports(module)} - set(sys.stdlib_module_names)
     # pydantic pins its core to the patch level: the two are one. Altair imports vl-convert itself, to write PNG files.
     used -= {"sim", "policies", "pydantic_core"}
+    extras = {re.split(r"[<>=]", line)[0] for line in project["optional-dependencies"]["ray"]}
+    assert extras <= used
+    used -= extras
     assert {names.get(name, name) for name in used} | {"vl-convert-python"} == asked
 
 

@@ -112,6 +112,80 @@ def run(
     )
 
 
+@windtunnel.command(short_help="Run the variants of a scenario; see where the winner changes.")
+@_scenario
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="PATH=A,B,C",
+    shell_complete=_complete.setting,
+    help="Vary a field, in place of the scenario's sweep block: a list, or {first: 1, last: 8, steps: 4, scale: log}. "
+    "Repeated: a grid.",
+)
+@click.option("--metric", help="What the table shows; by default the scenario's first metric.")
+@click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_overrides
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Worker processes; by default one a core, where that is worth their start.",
+)
+@click.option(
+    "--executor",
+    type=click.Choice(["processes", "ray"]),
+    default="processes",
+    show_default=True,
+    help="Where replications run: on this machine, or on a Ray cluster (needs windtunnel[ray]).",
+)
+@click.option("--address", help="Address of the Ray cluster; absent: a Ray of this machine alone.")
+@click.option(
+    "--out",
+    type=click.Path(),
+    default="results",
+    show_default=True,
+    callback=_folder,
+    help="Folder of results.",
+)
+@click.option("--tables", "keep_tables", is_flag=True, help="Store every request and decision, as run does.")
+@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+def sweep(scenario: str, **options: object) -> int:
+    """Run every arm of every variant of SCENARIO, and compare the arms variant by variant.
+
+    Variants are named by the scenario's sweep block, or by --vary. Finished replications are stored at once: after any
+    end the same command goes on where it stopped.
+    """
+    from sim import interrupts
+
+    with interrupts.deferred():
+        from sim.cli._sweep import Options, run_sweep
+
+    return run_sweep(scenario, Options(**options))  # type: ignore[arg-type]
+
+
+@windtunnel.command(short_help="List stored results.")
+@click.option(
+    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
+)
+def ls(out: Path) -> None:
+    """List stored results: hash, scenario, arms, pairs."""
+    from sim.cli._stored import print_list
+
+    print_list(out)
+
+
+@windtunnel.command(short_help="Show a stored result.")
+@click.argument("hash", metavar="ID")
+@click.option(
+    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
+)
+def show(hash: str, out: Path) -> None:
+    """Show a stored result: what it is, and every metric with its interval. ID is a hash, or its first digits."""
+    from sim.cli._stored import print_result
+
+    print_result(hash, out)
+
+
 @windtunnel.command(short_help="Check a scenario without running it.")
 @_scenario
 @_overrides

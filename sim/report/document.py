@@ -20,6 +20,7 @@ def document(result: Result) -> dict[str, Any]:
         "arms": {arm: {name: _mean(mean) for name, mean in means.items()} for arm, means in result.means.items()},
         "comparisons": [_comparison(comparison) for comparison in result.comparisons],
         "placements": [_placement(placement) for placement in result.placements],
+        "notes": list(result.notes),
         "warnings": list(result.warnings),
     }
 

@@ -82,6 +82,8 @@ class Result:
     comparisons: list[Comparison]
     placements: list[Placement]
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """When and why it stopped, where a rule decided that."""
     failures: int = 0
     """Replications that raised; the warnings say which, their pairs have no values."""
 
@@ -127,20 +129,21 @@ def _mean(arm: Arm, metric: str) -> Mean:
 
 
 def _compare(base: Arm, arm: Arm, metric: str) -> Comparison:
+    """Over the pairs that both arms ran: a rule may have given one of them more."""
     alike = base.is_deterministic and arm.is_deterministic
     better = METRICS[metric].better
-    paired = stats.compare(base.column(metric), arm.column(metric), better, deterministic=alike)
+    pairs = min(base.values.height, arm.values.height)
+    paired = stats.compare(base.column(metric)[:pairs], arm.column(metric)[:pairs], better, deterministic=alike)
     return Comparison(base.name, arm.name, metric, paired)
 
 
 def _placements(base: Arm, arm: Arm, metrics: Sequence[str]) -> list[Placement]:
     if arm.placed is None:
         return []
-    classes = arm.placed.classes.sort("pair")["class"]
+    classes = arm.placed.classes.filter(pl.col("pair") < base.values.height).sort("pair")
     found = []
     for name, p_exact in exact(arm.placed.keys, arm.placed.engines).items():
-        here = (classes == name).to_numpy()
+        here = classes.filter(pl.col("class") == name)["pair"].to_numpy()
         ratio = {each: stats.geometric_ratio(base.column(each)[here], arm.column(each)[here]) for each in metrics}
-        pairs = int(here.sum())
-        found.append(Placement(arm.name, name, p_exact, pairs / len(classes), pairs, ratio))
+        found.append(Placement(arm.name, name, p_exact, len(here) / classes.height, len(here), ratio))
     return found

@@ -34,6 +34,8 @@ def print_result(result: Result, console: Console) -> None:
     for candidate, placements in groupby(result.placements, key=lambda each: each.candidate):
         console.print()
         _print_placements(candidate, list(placements), result, console)
+    for note in result.notes:
+        console.print(note, highlight=False, soft_wrap=True)
     for warning in result.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
 
@@ -94,7 +96,7 @@ def _metrics(result: Result) -> Iterator[tuple[str, Metric, str]]:
 def _rows(result: Result, metric: str) -> Iterator[tuple[str, str, Ratio | None]]:
     for arm, means in result.means.items():
         ratio = None if arm == result.baseline else result.comparison(arm, metric).paired
-        yield arm, _mean(means[metric]), ratio
+        yield arm, mean_text(means[metric]), ratio
 
 
 def _print_placements(candidate: str, placements: list[Placement], result: Result, console: Console) -> None:
@@ -141,7 +143,8 @@ def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0), pad_edge=False)
 
 
-def _mean(mean: Mean) -> str:
+def mean_text(mean: Mean) -> str:
+    """A mean with half of its interval."""
     if mean.mean is None:
         return "–"
     half = 0.0 if mean.hi is None else mean.hi - mean.mean

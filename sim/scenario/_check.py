@@ -236,12 +236,13 @@ def resolved_document(scenario: Scenario) -> dict[str, Any]:
             place[last] = value
         if name in scenario.null_controls:
             arms[name]["null_control"] = True
+    stop = {} if scenario.stop is None else {"stop": scenario.stop.model_dump()}
     return {
         "name": scenario.name,
         **cell,
         "arms": arms,
         "baseline": scenario.baseline,
-        "replications": {"pairs": scenario.pairs, "seed": scenario.seed},
+        "replications": {"pairs": scenario.pairs, "seed": scenario.seed, **stop},
         "metrics": list(scenario.metrics),
         "real_run_noise": scenario.real_run_noise,
     }

@@ -11,7 +11,7 @@ from sim.scenario import _merge
 from sim.scenario._cell import Cell, make
 from sim.scenario._errors import PlacedError
 from sim.scenario._find import locate
-from sim.scenario._model import MOST_PAIRS, CellModel, ScenarioModel, validate_cell, validate_scenario
+from sim.scenario._model import MOST_PAIRS, CellModel, ScenarioModel, StopModel, validate_cell, validate_scenario
 from sim.scenario._presets import expand
 from sim.scenario._rules import check_cell
 from sim.scenario._yaml import Document, read
@@ -43,11 +43,18 @@ class Scenario:
     """Arms that may equal another one, to show that equal worlds give equal numbers."""
     documents: dict[str, Document]
     """What each arm says, with the place of every key in the file."""
+    stop: StopModel | None = None
+    """When there are enough pairs; None: after ``pairs``."""
+    has_sweep: bool = False
+    """The file names variants, for ``load_sweep``."""
 
     def select(
         self, *, pairs: int | None = None, seed: int | None = None, arms: Sequence[str] | None = None
     ) -> "Scenario":
-        """The same question with other replications, or fewer arms; the baseline always stays."""
+        """The same question with other replications, or fewer arms; the baseline always stays.
+
+        A number of pairs that is asked for is what is run: it takes the place of a rule that says when to stop.
+        """
         kept = self.arms
         for name in arms or ():
             if name not in kept:
@@ -63,7 +70,9 @@ class Scenario:
         if seed is not None and seed != self.seed:
             kept = {name: cell.reseeded(seed) for name, cell in kept.items()}
         seed = self.seed if seed is None else seed
-        return replace(self, arms=kept, pairs=self.pairs if pairs is None else pairs, seed=seed)
+        if pairs is not None:
+            return replace(self, arms=kept, pairs=pairs, seed=seed, stop=None)
+        return replace(self, arms=kept, seed=seed)
 
 
 def load_scenario(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Scenario:
@@ -111,6 +120,8 @@ def assemble(document: Document, path: Path) -> Scenario:
         real_run_noise=model.real_run_noise,
         null_controls=controls,
         documents=documents,
+        stop=model.replications.stop,
+        has_sweep=model.sweep is not None,
     )
 
 

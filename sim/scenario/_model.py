@@ -4,7 +4,16 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from sim import registry
@@ -49,11 +58,65 @@ class CellModel(Closed):
     router: RouterModel
 
 
+class PrecisionModel(Closed):
+    """Stops when the ratio of every candidate, in the first metric, is known this well."""
+
+    kind: Literal["precision"]
+    half_width_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.0125, description="Half of the width of the 95 % interval; 0.0125 is a quarter of an effect of 5 %."
+    )
+    most_pairs: Annotated[int, Field(ge=2, le=MOST_PAIRS)] = Field(
+        default=1000, description="Stops here at the latest."
+    )
+
+
+class SelectionModel(Closed):
+    """Drops arms that are clearly behind in the first metric, until one is left (Kim and Nelson)."""
+
+    kind: Literal["selection"]
+    indifference_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.02, description="Arms whose means differ by less are as good as each other."
+    )
+    confidence_share: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0.95, description="Probability that the arm left is the best, or as good."
+    )
+    most_pairs: Annotated[int, Field(ge=10, le=MOST_PAIRS)] = Field(
+        default=1000, description="Stops here at the latest."
+    )
+
+
+class AllocationModel(Closed):
+    """Divides a number of replications between the arms so that the best is most likely found (OCBA)."""
+
+    kind: Literal["allocation"]
+    replications: Annotated[int, Field(ge=10, le=MOST_PAIRS)] = Field(description="Replications of all arms together.")
+    indifference_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.02, description="Arms whose means differ by less are as good as each other."
+    )
+
+
+class BudgetModel(Closed):
+    """Stops when the time is over, with as many pairs as there are then."""
+
+    kind: Literal["budget"]
+    seconds: Annotated[float, Field(gt=0, le=1e7)] = Field(description="Wall time of the command.")
+    most_pairs: Annotated[int, Field(ge=1, le=MOST_PAIRS)] = Field(
+        default=1000, description="Stops here at the latest."
+    )
+
+
+StopModel = Annotated[PrecisionModel | SelectionModel | AllocationModel | BudgetModel, Field(discriminator="kind")]
+
+
 class ReplicationsModel(Closed):
     """How often each arm runs: replication i of every arm sees the same workload."""
 
     pairs: Annotated[int, Field(ge=1, le=MOST_PAIRS)] = Field(default=20, description="Replications of each arm.")
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(default=1, description="Seed of all random streams.")
+    stop: StopModel | None = Field(
+        default=None,
+        description="When to stop; absent: after the number of pairs. With it, `pairs` is where it begins.",
+    )
 
 
 class RangeModel(Closed):
@@ -65,12 +128,19 @@ class RangeModel(Closed):
     scale: Literal["linear", "log"] = Field(default="linear", description="Whether differences or ratios are equal.")
 
 
+def _form(value: Any) -> str:
+    return "range" if isinstance(value, dict | RangeModel) else "list"
+
+
+Values = Annotated[
+    Annotated[RangeModel, Tag("range")] | Annotated[list[Any], Field(min_length=1), Tag("list")], Discriminator(_form)
+]
+
+
 class SweepModel(Closed):
     """Fields that a sweep varies, by path; each combination is a variant with all the arms."""
 
-    vary: dict[str, RangeModel | Annotated[list[Any], Field(min_length=1)]] = Field(
-        default_factory=dict, description="A grid: every combination of these values."
-    )
+    vary: dict[str, Values] = Field(default_factory=dict, description="A grid: every combination of these values.")
     zip: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default_factory=dict,
         description="Lists of one length that are read side by side; a row beside each of the grid.",
@@ -129,10 +199,27 @@ def _first(error: ValidationError, document: Document) -> ScenarioError:
 
 
 def _locate(error: ErrorDetails, document: Document) -> tuple[int, ScenarioError]:
-    place: Place = tuple(part for part in error["loc"] if part != "[key]")
+    place = _place(error["loc"], document.data)
     origin = document.origin(place)
     message = " ".join(explain(error).split())
     return origin.line, ScenarioError(f"{origin}: {message}")
+
+
+def _place(loc: Place, data: Any) -> Place:
+    """Where an error stands in the file: a tag of a union is no key of it."""
+    place: list[str | int] = []
+    for part in loc:
+        is_tag = (
+            part == "list" if isinstance(data, list) else isinstance(data, dict) and part in (data.get("kind"), "range")
+        )
+        if part == "[key]" or (is_tag and not (isinstance(data, dict) and part in data)):
+            continue
+        place.append(part)
+        is_there = isinstance(data, dict | list) and (
+            part in data if isinstance(data, dict) else part in range(len(data))
+        )
+        data = data[part] if is_there else None
+    return tuple(place)
 
 
 _RULES: dict[str, str] = {
@@ -153,6 +240,8 @@ _RULES: dict[str, str] = {
     "string_too_long": "must be {max_length} characters or fewer",
     "too_short": "must hold {min_length} or more, not {actual_length}",
     "string_pattern_mismatch": "must be a plain name (letters, digits, . _ -)",
+    "union_tag_invalid": "kind must be {expected_tags}",
+    "union_tag_not_found": "needs a kind",
 }
 
 
@@ -165,8 +254,10 @@ def explain(error: ErrorDetails) -> str:
     if rule is None:
         return error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     text = rule.format(**{name: _number(each) for name, each in context.items()})
-    if kind in ("missing", "too_short"):
+    if kind in ("missing", "too_short", "union_tag_not_found"):
         return text
+    if kind == "union_tag_invalid":
+        value, context = context["tag"], {"expected": context["expected_tags"]}
     near = registry.nearest(value, re.findall(r"'([^']+)'", context.get("expected", "")))
     return f"{text}, not {_shown(value)}" + (f"; did you mean {near!r}?" if near else "")
 

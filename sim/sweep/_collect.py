@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 from sim import interrupts
 from sim.errors import LawError, ScenarioError
@@ -77,6 +77,11 @@ class Run:
         """Everything wanted has ended, well or not."""
         return self.dealt >= self.wanted and not self.in_flight
 
+    @property
+    def is_settled(self) -> bool:
+        """And what there is of it is stored."""
+        return self.is_complete and (self.stored >= self.wanted or self.is_lost)
+
 
 class Collector:
     """Runs cells below one folder; use it as a context."""
@@ -117,6 +122,11 @@ class Collector:
 
     def __exit__(self, *error: object) -> None:
         self.stack.close()
+
+    @property
+    def is_over(self) -> bool:
+        """The time that was given is over."""
+        return self.until is not None and time.monotonic() > self.until
 
     def want(self, cell: Cell, pairs: int) -> Run:
         """Ask for pairs 0 to this of a cell; what is there already is found."""
@@ -161,7 +171,7 @@ class Collector:
 
     def _next(self, waiting: list[Run]) -> Task | None:
         """The next task, of the first cell that has one; none is begun once the time is over."""
-        if self.until is not None and time.monotonic() > self.until:
+        if self.is_over:
             for run in waiting:
                 run.wanted = min(run.wanted, run.dealt)
         for run in waiting:
@@ -258,9 +268,9 @@ def _stored(folder: Path, manifest: dict[str, Any]) -> tuple[int, bool]:
     return int(found["pairs"]), store.has_tables(folder)
 
 
-def give_up(run: Run) -> NoReturn:
-    """Raise what kept every replication of a cell from running."""
+def give_up(run: Run) -> ScenarioError:
+    """What kept every replication of a cell from running; a fault of the program is raised with its traceback."""
     pair, text = min(run.failures.items())
     if "\n" in text:
         raise LawError(f"arm {run.cell.arm}, pair {pair}, seed {run.cell.seed}:\n{text}")
-    raise ScenarioError(text)
+    return ScenarioError(text)

@@ -1,19 +1,24 @@
-"""All replications of all arms of one scenario, stored and compared."""
+"""All replications of all arms of one scenario, or of its variants, stored and compared."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sim.errors import ScenarioError
 from sim.report.result import Result, assemble
 from sim.report.warn import warnings_of
-from sim.scenario import Cell, Scenario, check
+from sim.scenario import Scenario, check
 from sim.sweep._collect import Collector, Run, give_up
+from sim.sweep._enough import Enough, budget_s
 from sim.sweep._pools import Pool
 from sim.sweep._stored import arm_of, manifest
 
 Progress = Callable[[int, int], None]
 """Told how many replications are done, and of how many."""
+Decided = Callable[[str, Result | ScenarioError], None]
+"""Told of each variant that is decided: its result, or what kept an arm from running."""
 
 
 def run(
@@ -36,44 +41,116 @@ def run(
     an output folder that cannot be written.
     """
     scenario = scenario.select(pairs=pairs, seed=seed, arms=arms)
+    found: list[Result | ScenarioError] = []
+    run_all(
+        {"": scenario},
+        lambda _, result: found.append(result),
+        jobs=jobs,
+        out=out,
+        fresh=fresh,
+        progress=progress,
+        pool=pool,
+    )
+    if isinstance(found[0], ScenarioError):
+        raise found[0]
+    return found[0]
+
+
+def run_all(
+    scenarios: Mapping[str, Scenario],
+    decided: Decided,
+    *,
+    jobs: int | None,
+    out: str | Path,
+    keep_tables: bool = True,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    pool: Pool | None = None,
+) -> None:
+    """Run the arms of several scenarios of one name together; cells that they share are run once."""
     if jobs is not None and jobs < 1:
         raise ScenarioError(f"jobs must be 1 or more, not {jobs}")
-    known = check(scenario).warnings
+    warnings = {name: check(scenario).warnings for name, scenario in scenarios.items()}
+    enough = {name: Enough(scenario) for name, scenario in scenarios.items()}
+    first = next(iter(scenarios.values()))
+    budget = budget_s(scenarios)
+    names: dict[str, list[str]] = {}
+    for scenario in scenarios.values():
+        for arm, cell in scenario.arms.items():
+            held = names.setdefault(cell.hash, [])
+            held += [arm] if arm not in held else []
+    open_variants = dict(scenarios)
+    with Collector(
+        Path(out) / first.name,
+        jobs=jobs,
+        keep_tables=keep_tables,
+        fresh=fresh,
+        manifest=lambda cell: manifest(first, names[cell.hash], cell),
+        told=progress,
+        pool=pool,
+        until=None if budget is None else time.monotonic() + budget,
+    ) as collector:
 
-    def described(cell: Cell) -> dict[str, object]:
-        names = [name for name, other in scenario.arms.items() if other.hash == cell.hash]
-        return {**manifest(scenario.name, names, cell), "real_run_noise": scenario.real_run_noise}
+        def advance(_: Run) -> Iterator[Run]:
+            """What the variants want that have all they wanted so far."""
+            for name, scenario in list(open_variants.items()):
+                runs = [collector.runs[cell.hash] for cell in scenario.arms.values()]
+                if not all(each.is_settled for each in runs):
+                    continue
+                may_go_on = not collector.is_over and not any(each.is_lost for each in runs)
+                if may_go_on and enough[name].go_on(_arms(scenario, collector.runs, enough[name].wanted)):
+                    yield from _want(collector, scenario, enough[name])
+                    continue
+                del open_variants[name]
+                decided(name, _result(scenario, collector.runs, enough[name], warnings[name]))
+            wanted = {cell.hash for scenario in open_variants.values() for cell in scenario.arms.values()}
+            for each in collector.runs.values():
+                if each.is_complete and each.cell.hash not in wanted:
+                    collector.settle(each)
 
-    def settled(done: Run) -> Sequence[Run]:
-        collector.settle(done)
-        return ()
-
-    folder = Path(out) / scenario.name
-    with Collector(folder, jobs=jobs, fresh=fresh, manifest=described, told=progress, pool=pool) as collector:
-        for cell in scenario.arms.values():
-            collector.want(cell, scenario.pairs)
-        collector.collect(settled)
-    for each in collector.runs.values():
-        if each.is_lost:
-            give_up(each)
-    return compared(scenario, collector.runs, scenario.pairs, known)
+        for name, scenario in scenarios.items():
+            for _ in _want(collector, scenario, enough[name]):
+                pass
+        collector.collect(lambda run: list(advance(run)))
 
 
-def compared(scenario: Scenario, runs: dict[str, Run], pairs: int, known: Sequence[str]) -> Result:
-    """The arms of a scenario whose cells have all been run."""
-    found = [
-        arm_of(name, cell, runs[cell.hash].folder, pairs, null_control=name in scenario.null_controls)
+def _want(collector: Collector, scenario: Scenario, enough: Enough) -> Iterator[Run]:
+    for arm, cell in scenario.arms.items():
+        run = collector.want(cell, enough.wanted[arm])
+        if not run.is_complete:
+            yield run
+
+
+def _arms(scenario: Scenario, runs: Mapping[str, Run], wanted: Mapping[str, int]) -> list[Any]:
+    controls = scenario.null_controls
+    return [
+        arm_of(
+            name, cell, runs[cell.hash].folder, min(wanted[name], runs[cell.hash].stored), null_control=name in controls
+        )
         for name, cell in scenario.arms.items()
     ]
+
+
+def _result(
+    scenario: Scenario, runs: Mapping[str, Run], enough: Enough, known: Sequence[str]
+) -> Result | ScenarioError:
+    """The arms of a scenario whose cells have all been run; the error of one that did not run at all."""
+    for cell in scenario.arms.values():
+        if runs[cell.hash].is_lost:
+            return give_up(runs[cell.hash])
+    found = _arms(scenario, runs, enough.wanted)
+    if not all(arm.values.height for arm in found):
+        return ScenarioError("the time was over before every arm had run a pair")
     warnings = [*known, *_failures(scenario, runs)]
     if len(found) == 1:
         warnings.append(f"only the baseline {found[0].name} ran: nothing is compared")
     every = dict.fromkeys([*warnings, *warnings_of(found, scenario.metrics)])
     result = assemble(scenario.name, scenario.baseline, scenario.metrics, found, list(every))
-    return replace(result, failures=sum(len(runs[cell.hash].failures) for cell in scenario.arms.values()))
+    failures = sum(len(runs[cell.hash].failures) for cell in scenario.arms.values())
+    return replace(result, failures=failures, notes=[enough.note] if enough.note else [])
 
 
-def _failures(scenario: Scenario, runs: dict[str, Run]) -> Iterator[str]:
+def _failures(scenario: Scenario, runs: Mapping[str, Run]) -> Iterator[str]:
     for name, cell in scenario.arms.items():
         failures = runs[cell.hash].failures
         if failures:

@@ -17,7 +17,7 @@ from sim.report.placements import Placed, place
 from sim.report.result import Arm
 from sim.report.routing import notes, summaries
 from sim.report.warn import digests
-from sim.scenario import RESULTS_VERSION, Cell
+from sim.scenario import RESULTS_VERSION, Cell, Scenario
 from sim.scenario._rules import reads_key
 
 VERSIONED: Final = ("windtunnel", "simpy", "numpy", "polars", "scipy", "blake3", "xxhash")
@@ -79,10 +79,11 @@ def _placed(rows: pl.DataFrame, cell: Cell) -> Placed | None:
     return Placed(keys.pop(), cell.engines, rows.select("pair", "class")) if len(keys) == 1 else None
 
 
-def manifest(scenario: str, arms: Sequence[str], cell: Cell) -> dict[str, Any]:
+def manifest(scenario: Scenario, arms: Sequence[str], cell: Cell) -> dict[str, Any]:
     """What a stored cell is, and what made it; pairs and failures are added when it is complete."""
     return {
-        "scenario": scenario,
+        "scenario": scenario.name,
+        "real_run_noise": scenario.real_run_noise,
         "arms": list(arms),
         "cell": cell.resolved,
         "hash": cell.hash,
