@@ -79,13 +79,14 @@ class Enough:
         names, values = _goodness(arms, self.scenario.metrics[0])
         pairs = max(self.wanted.values())
         found = kn(values, float(np.log1p(stop.indifference_share)), confidence=stop.confidence_share)
-        if found.is_done or pairs >= stop.most_pairs:
-            lead = names[found.best]
+        alike = (values[:, list(found.alive)] == values[:, [found.best]]).all()
+        if found.is_done or alike or pairs >= stop.most_pairs:
+            lead = names[found.best] if found.is_done or not alike else " = ".join(names[i] for i in found.alive)
             others = ", ".join(names[i] for i in found.alive if i != found.best)
             how = (
                 f"is selected as the best, or within {stop.indifference_share:.1%} of it, with probability "
                 f"{stop.confidence_share:.0%} or more"
-                if found.is_done
+                if found.is_done or alike
                 else f"leads at {pairs} pairs, the most allowed; not told apart from {others}"
             )
             dropped = ", ".join(f"{names[i]} after {at}" for i, at in enumerate(found.dropped_at) if at is not None)
