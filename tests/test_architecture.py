@@ -41,6 +41,7 @@ FLOORS = {
     "sim.sweep": 5,
     "sim.results": 2,
     "sim.conform": 5,
+    "sim.export": 5,
     "sim.calibration.check": 5,
     "sim.calibration.published": 5,
     "sim.calibration.evidence": 5,

@@ -1,8 +1,10 @@
 """The commands. Each imports what it needs when it runs, so that ``--help`` and completion answer at once."""
 
 import os
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -461,6 +463,156 @@ def power(
         failures=failures,
         as_json=as_json,
     )
+
+
+@windtunnel.group(short_help="Look at recorded traces, or convert them.")
+def trace() -> None:
+    """Recorded traces of others: what they hold, and the same in another format. docs/traces.md has the formats."""
+
+
+_reading = (
+    click.option("--format", "form", default="auto", show_default=True, help="How the file is written."),
+    click.option(
+        "--block-tokens", type=click.IntRange(min=1), help="Tokens of a block of the file.  [default: its own]"
+    ),
+    click.option("--rows", type=click.Choice(["cover", "add"]), help="What a Mooncake row of a session gives."),
+    click.option("--common-prefix", is_flag=True, help="Weka: tools and system prompt are the same in all sessions."),
+    click.option("--chars-per-token", type=click.FloatRange(min=0, min_open=True), help="Where a file holds texts."),
+)
+
+
+def _read_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_reading):
+        command = option(command)
+    return command
+
+
+@trace.command(short_help="Say what files hold.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_read_options
+@click.option("--reuse", "blocks", multiple=True, type=click.IntRange(min=1), help="Block size of a reuse ceiling.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def info(
+    files: tuple[Path, ...],
+    form: str,
+    block_tokens: int | None,
+    rows: str | None,
+    common_prefix: bool,
+    chars_per_token: float | None,
+    blocks: tuple[int, ...],
+    as_json: bool,
+) -> None:
+    """Say what each of FILES holds: format, calls, sessions, times, percentiles of lengths, reuse ceilings.
+
+    Files are streamed, plain or gzip; a folder is read as its files. Memory stays bounded whatever their size.
+    """
+    from sim.cli import _trace
+    from sim.workload._traces._call import Reading
+
+    _trace.known_format(form)
+    reading = Reading(block_tokens, rows, common_prefix, chars_per_token or 4.0)  # type: ignore[arg-type]
+    _trace.show_info(files, _trace.Asked(form, reading, blocks), as_json=as_json)
+
+
+@trace.command(short_help="Write a trace in another format.")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--to", required=True, type=click.Choice(["windtunnel", "mooncake", "aiperf", "dynamo"]), help="Format to write."
+)
+@_read_options
+@click.option("--to-block-tokens", type=click.IntRange(min=1), help="Tokens of a block to write.  [default: as read]")
+@click.option("--window", nargs=2, type=float, metavar="FROM TO", help="Only sessions that start between, seconds.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first sessions, at most this many.")
+@click.option("--sample", default=1.0, type=click.FloatRange(0, 1, min_open=True), help="Share of sessions to keep.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Of the sample.")
+@click.option("--rate-scale", default=1.0, type=click.FloatRange(min=0, min_open=True), help="Sessions come faster.")
+@click.option("--time-scale", default=1.0, type=click.FloatRange(min=0, min_open=True), help="All times are longer.")
+@click.option("--token-s", default=0.0, type=click.FloatRange(min=0), help="Recorded seconds a generated token.")
+@click.option("--live", is_flag=True, help="Answers are generated, not recorded.")
+def convert(
+    source: Path,
+    target: Path,
+    to: str,
+    to_block_tokens: int | None,
+    form: str,
+    window: tuple[float, float] | None,
+    sample: float,
+    seed: int,
+    live: bool,
+    **more: Any,
+) -> None:
+    """Write the sessions of SOURCE to TARGET in another format; what it cannot say is noted on stderr.
+
+    TARGET is packed if it ends in .gz.
+    """
+    from sim.cli import _trace
+    from sim.workload.trace import Trace
+
+    _trace.known_format(form)
+    chosen = Trace(
+        str(source),
+        format=form,  # type: ignore[arg-type]
+        window_s=window,
+        sample_share=sample,
+        mode="live" if live else "replay",
+        **more,
+    )
+    _trace.convert(chosen, target, to=to, block_tokens=to_block_tokens, seed=seed)
+
+
+@windtunnel.command(short_help="Write a scenario's workload for the real benchmark.")
+@_scenario
+@click.option("-o", "--out", required=True, type=click.Path(), callback=_folder, help="Folder to write to.")
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(["windtunnel", "mooncake", "aiperf", "dynamo"]),
+    default=("windtunnel",),
+    show_default=True,
+    help="Format of the trace. Repeatable.",
+)
+@click.option(
+    "--pairs", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Pairs to write, a file each."
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@click.option(
+    "--arm",
+    "arms",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=_complete.arm,
+    help="Export for this arm beside the baseline. Repeatable.",
+)
+@click.option(
+    "--block-tokens",
+    type=click.IntRange(min=1),
+    default=512,
+    show_default=True,
+    help="Tokens of a block, in formats that have blocks.",
+)
+@_overrides
+def export(
+    scenario: str,
+    out: Path,
+    formats: tuple[str, ...],
+    pairs: int,
+    seed: int | None,
+    arms: tuple[str, ...],
+    block_tokens: int,
+    overrides: tuple[str, ...],
+) -> None:
+    """Write the requests of SCENARIO as traces that a load generator sends, with the keys of every arm and a manifest.
+
+    ``windtunnel`` says a workload to the last token and reads back as the same; the other formats are those of load
+    generators (docs/traces.md), and the manifest says what each leaves out.
+    """
+    from sim.cli._export import export_scenario
+    from sim.export import Plan
+
+    plan = Plan(tuple(dict.fromkeys(formats)), pairs, block_tokens)
+    export_scenario(scenario, overrides, arms=arms, seed=seed, out=out, plan=plan)
 
 
 @windtunnel.command(short_help="Hold recorded decisions of a router against the policies.")

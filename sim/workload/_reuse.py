@@ -37,7 +37,7 @@ class _Branch:
 _Node = dict[int, _Branch]
 
 
-class _Trie:
+class Trie:
     """Contents seen so far."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def ideal_prefill_tokens(workload: Workload, block_tokens: int) -> int:
     """Prompt tokens that are left to compute with one cache for all, blocks of ``block_tokens``, nothing evicted."""
     if isinstance(workload, Chains) and not isinstance(workload, Forks):
         return _of_chains(workload, block_tokens)
-    trie = _Trie()
+    trie = Trie()
     computed = 0
     for session in in_order(workload):
         for turn in session.turns:

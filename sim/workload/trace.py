@@ -12,7 +12,7 @@ together, which sessions a sample holds, arrivals where a process is named.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -26,11 +26,12 @@ from sim.workload._replay import Replay
 from sim.workload._rows import find
 from sim.workload._traces._call import Format, Reading
 from sim.workload._traces._formats import files_of, find_format
-from sim.workload._traces._recording import Recording, load
+from sim.workload._traces._load import load
+from sim.workload._traces._recording import Recording
 from sim.workload._traces._selection import Chosen, choose, groups_within, one_by_one
 
 FormatName = Literal[
-    "auto", "mooncake", "lmcache", "dynamo", "bailian", "weka", "tracelab", "nemo_gym_shapes", "nemo_gym",
+    "auto", "windtunnel", "mooncake", "lmcache", "dynamo", "bailian", "weka", "tracelab", "nemo_gym_shapes", "nemo_gym",
     "llmservingsim", "turns", "azure", "burstgpt", "serving_run",
 ]  # fmt: skip
 
@@ -75,10 +76,11 @@ class Trace:
     """First tokens that all prompts have in common, where a file has no block ids."""
     max_tokens: int | None = None
     """The client's limit on generated tokens; absent: the recorded length, decoded to the end."""
-    encoding: Encoding = "chat"
-    """How a prompt travels."""
+    encoding: Encoding | None = None
+    """How a prompt travels; absent: as the file says, else as chat."""
     chars_per_token: float | None = None
-    """Characters of a token in the routing text, and in texts of the file; absent: 4, of token ids 5.5."""
+    """Characters of a token in the routing text, and in texts of the file; absent: as the file says, else 4, of token
+    ids 5.5."""
 
     def __post_init__(self) -> None:
         """Refuse an empty choice of sessions, and blocks, rates and times that are not positive."""
@@ -95,7 +97,7 @@ class Trace:
             raise ScenarioError(f"window_s must be a start and a later end, not {list(self.window_s)}")
         if self.arrivals is not None and (self.rate_scale != 1.0 or self.pace == "recorded"):
             raise ScenarioError("arrivals replaces recorded times: rate_scale and pace recorded have no effect with it")
-        Travel(self.encoding, self.chars_per_token)
+        Travel(self.encoding or "chat", self.chars_per_token)
 
     def files(self, base: Path) -> list[Path]:
         """The recording."""
@@ -111,14 +113,16 @@ class Trace:
             self._limited(self._stretched(chosen.turns)),
             chosen.group_of,
             arrival_s,
-            self._order(streams, arrival_s),
-            Travel(self.encoding, self.chars_per_token),
+            self._order(streams, arrival_s, chosen),
+            self._travel(recording),
             {
                 parent: [each._replace(delay_s=each.delay_s * self.time_scale) for each in children]
                 for parent, children in chosen.children.items()
             },
         )
         workload.key_owner = chosen.key_owner
+        workload.follows = chosen.follows
+        workload.keys = chosen.keys or workload.keys
         return workload
 
     def recording(self, base: Path) -> Recording:
@@ -163,11 +167,19 @@ class Trace:
         within("rate_scale: the last arrival, in seconds,", float(times.max()), 0, MOST_SECONDS)
         return times
 
-    def _order(self, streams: Streams, arrival_s: Floats) -> Ints:
-        if self.order == "data":
-            return np.argsort(arrival_s, kind="stable")
-        drawn = streams.column("workload/order").permutation(len(arrival_s))
-        return drawn[np.argsort(arrival_s[drawn], kind="stable")]
+    def _order(self, streams: Streams, arrival_s: Floats, chosen: Chosen) -> Ints:
+        rank = chosen.rank
+        if self.order == "shuffled":
+            rank = streams.column("workload/order").permutation(len(arrival_s))
+        waits = np.array([group in chosen.follows for group in range(len(arrival_s))])
+        # Who follows another group has no time of its own, and keeps its place behind all that have.
+        order: Ints = np.lexsort((rank, np.where(waits, np.inf, arrival_s)))
+        return order
+
+    def _travel(self, recording: Recording) -> Travel:
+        encoding = cast("Encoding", self.encoding or recording.encoding or "chat")
+        own = recording.chars_per_token if self.encoding is None else None
+        return Travel(encoding, self.chars_per_token or own)
 
     def _stretched(self, turns: list[list[Turn]]) -> list[list[Turn]]:
         scale = self.time_scale

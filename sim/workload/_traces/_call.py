@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from policies._content import Content
 from sim.workload._rows import Row
 
 REPEATS_ALL: Final = 1 << 62
@@ -52,6 +53,8 @@ class Call(NamedTuple):
     """Of the first call of a sub-agent: the line that it starts out of."""
     after_turn: int = -1
     """The call of that line after which it starts; -1: the latest."""
+    content: Content | None = None
+    """The prompt itself, where a file says it."""
     joins: tuple[str, ...] = ()
     """Sub-agents that must have ended before this call is made."""
 

@@ -17,6 +17,7 @@ from sim.workload._traces.bailian import BAILIAN
 from sim.workload._traces.llmservingsim import LLMSERVINGSIM
 from sim.workload._traces.mooncake import LMCACHE, MOONCAKE
 from sim.workload._traces.nemo_gym import ROLLOUTS, SHAPES
+from sim.workload._traces.paired import PAIRED
 from sim.workload._traces.tables import AZURE, BURST, RUN
 from sim.workload._traces.tracelab import TRACELAB
 from sim.workload._traces.turns import TURNS
@@ -25,7 +26,8 @@ from sim.workload._traces.weka import WEKA
 FORMATS: Final = {
     each.name: each
     for each in (
-        MOONCAKE, LMCACHE, AGENTIC, BAILIAN, WEKA, TRACELAB, SHAPES, ROLLOUTS, LLMSERVINGSIM, TURNS, AZURE, BURST, RUN,
+        PAIRED, MOONCAKE, LMCACHE, AGENTIC, BAILIAN, WEKA, TRACELAB, SHAPES, ROLLOUTS, LLMSERVINGSIM, TURNS, AZURE,
+        BURST, RUN,
     )
 }  # fmt: skip
 _REMEMBERED: Final = 500_000

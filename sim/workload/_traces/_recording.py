@@ -6,17 +6,13 @@ share what their session says: the part of the last prompt that they repeat. All
 """
 
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Final
 
 from policies._content import PRIVATE, Content, Spans, count, cut, extend
-from sim.errors import ScenarioError
 from sim.workload._check import MOST_TOKENS
+from sim.workload._lengths import Ints
 from sim.workload._model import Child, Turn
-from sim.workload._rows import Trace
-from sim.workload._traces._call import Call, Reading
-from sim.workload._traces._formats import FORMATS, read_calls
+from sim.workload._traces._call import Call
 
 _LOCAL: Final = 1 << 44
 """Room for the ids of one session, where they are its own."""
@@ -45,6 +41,12 @@ class Recorded:
     """The source that goes on at the end of ``content``."""
     tokens: int = 0
     """Of the last prompt and its answer, whether or not that can be repeated."""
+    joins: dict[int, list[int]] = field(default_factory=dict)
+    """Sessions that a turn waits for, where a file says so there."""
+    owner: int | None = None
+    """Session whose random id is its key, if not its own."""
+    key: str = ""
+    """Its key, if the data has one."""
     ends: list[float | None] = field(default_factory=list)
     """When the answer to each call had come, where that is known."""
 
@@ -56,6 +58,11 @@ class Recording:
         """``shared_tokens`` are common to all prompts without ids, ``token_s`` what a generated token took."""
         self.sessions: list[Recorded] = []
         self.groups = 0
+        self.rank: Ints | None = None
+        """Of each group, its place among those that arrive at one instant; None: as they stand."""
+        self.follows: dict[int, int] = {}
+        self.encoding: str | None = None
+        self.chars_per_token: float | None = None
         self._live, self._shared, self._token_s = is_live, shared_tokens, token_s
         self._next = COMMON + 1
         self._spans: dict[int, Spans] = {}
@@ -197,29 +204,3 @@ class Recording:
         if source is None:
             source = self._tails[tail] = self._source()
         return extend(chain, source, rest)
-
-
-@lru_cache(maxsize=4)
-def load(
-    path: Path,
-    _versions: tuple[Trace, ...],
-    form: str,
-    reading: Reading,
-    *,
-    is_live: bool,
-    shared_tokens: int,
-    token_s: float,
-) -> Recording:
-    """Read a trace once for all replications of a process; ``_versions``, its files as they are now, tell it apart."""
-    recording = Recording(is_live=is_live, shared_tokens=shared_tokens, token_s=token_s)
-    add, has_ids, adds = recording.add, False, False
-    for call in read_calls(path, FORMATS[form], reading):
-        add(call)
-        has_ids = has_ids or call.ids is not None
-        adds = adds or call.adds
-    recording.start_at_zero()
-    if has_ids and shared_tokens:
-        raise ScenarioError(f"shared_prefix_tokens has no effect on {path}: ids say what its prompts share")
-    if has_ids and is_live and not adds:
-        raise ScenarioError(f"mode live is not to be had of {path}: its ids do not say which blocks are answers")
-    return recording

@@ -6,7 +6,7 @@ scale stretches both.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,10 @@ class Chosen:
     at_s: Floats
     """When each group arrives, on the clock of the file."""
     children: dict[int, list[Child]]
+    rank: Ints
+    """Place of each group among those that arrive at one instant."""
+    follows: dict[int, int] = field(default_factory=dict)
+    keys: list[str] = field(default_factory=list)
     key_owner: Ints | None = None
 
 
@@ -51,25 +55,46 @@ def arrivals(recording: Recording) -> Floats:
 
 
 def choose(recording: Recording, groups: Sequence[int]) -> Chosen:
-    """The sessions of groups, one group after the other."""
-    members: dict[int, list[Recorded]] = {}
-    for each in recording.sessions:
-        members.setdefault(each.group, []).append(each)
-    at = arrivals(recording)
-    turns: list[list[Turn]] = []
-    group_of: list[int] = []
-    children: dict[int, list[Child]] = {}
-    seen: dict[int, int] = {}
-    copies = _Copies(recording)
-    for number, group in enumerate(groups):
-        copy = seen[group] = seen.get(group, -1) + 1
-        new = {each.index: len(turns) + offset for offset, each in enumerate(members[group])}
-        for each in members[group]:
-            turns.append(copies.of(each.turns, group, copy) if copy else each.turns)
-            group_of.append(number)
-            if each.children:
-                children[new[each.index]] = [child._replace(session=new[child.session]) for child in each.children]
-    return Chosen(turns, np.array(group_of, dtype=np.int64), at[list(groups)], children)
+    """The sessions of groups, one group after the other; of all groups once, as the file has them."""
+    if len(groups) == recording.groups == len(set(groups)):
+        chosen = list(recording.sessions)
+        copies: list[int] = [0] * len(chosen)
+        numbers = dict(enumerate(groups))
+        number_of = [each.group for each in chosen]
+    else:
+        if recording.follows:
+            raise ScenarioError("groups that follow others are taken all or none: leave window, limit and samples out")
+        members: dict[int, list[Recorded]] = {}
+        for each in recording.sessions:
+            members.setdefault(each.group, []).append(each)
+        seen: dict[int, int] = {}
+        chosen, copies, number_of = [], [], []
+        for number, group in enumerate(groups):
+            seen[group] = seen.get(group, -1) + 1
+            chosen += members[group]
+            copies += [seen[group]] * len(members[group])
+            number_of += [number] * len(members[group])
+        numbers = dict(enumerate(groups))
+    renaming = _Copies(recording)
+    new = {(each.index, number): at for at, (each, number) in enumerate(zip(chosen, number_of, strict=True))}
+    own = list(zip(chosen, copies, number_of, strict=True))
+    at, rank = arrivals(recording), np.arange(recording.groups) if recording.rank is None else recording.rank
+    taken = [numbers[number] for number in range(len(groups))]
+    owners = [new[each.index if each.owner is None else each.owner, number] for each, _, number in own]
+    return Chosen(
+        [renaming.of(each.turns, each.group, copy) if copy else each.turns for each, copy, _ in own],
+        np.array(number_of, dtype=np.int64),
+        at[taken],
+        {
+            new[each.index, number]: [c._replace(session=new[c.session, number]) for c in each.children]
+            for each, _, number in own
+            if each.children
+        },
+        rank[taken],
+        dict(recording.follows),
+        [each.key for each in chosen],
+        np.array(owners) if any(each.owner is not None for each in chosen) else None,
+    )
 
 
 def one_by_one(recording: Recording, groups: Sequence[int]) -> Chosen:
@@ -88,7 +113,8 @@ def one_by_one(recording: Recording, groups: Sequence[int]) -> Chosen:
             owner.append(first.setdefault(each.root, len(turns)))
             turns.append([turn._replace(delay_s=0.0)])
             at_s.append(at)
-    return Chosen(turns, np.arange(len(turns)), np.array(at_s), {}, np.array(owner, dtype=np.int64))
+    everyone = np.arange(len(turns))
+    return Chosen(turns, everyone, np.array(at_s), {}, everyone, key_owner=np.array(owner, dtype=np.int64))
 
 
 class _Copies:

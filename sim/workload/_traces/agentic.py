@@ -101,7 +101,7 @@ def read(path: Path, reading: Reading) -> Iterator[Call]:
         session = row.name("session_id") if row.has("session_id") else ""
         placed, forks, joins = graph.place(row, name, session, [str(each) for each in waits])
         graph.sent[name] = placed
-        at_s, delay_s = times(row, bool(waits))
+        at_s, delay_s = times(row, needed=not waits)
         if waits:
             tool_s = row.number("tool_wait_ms", 1000 * MOST_SECONDS) / 1000 if row.has("tool_wait_ms") else 0.0
             delay_s = (delay_s or 0.0) + tool_s

@@ -28,13 +28,10 @@ _LAST_ID: Final = 2**63 - 1
 def read(path: Path, reading: Reading) -> Iterator[Call]:
     """The calls of a file."""
     tokens = Tokens(reading.chars_per_token)
-    seen: set[str] = set()
     has_ids: bool | None = None
     for row in read_rows(path):
         session = row.name("session_id") if row.has("session_id") else ""
-        is_later = session in seen
-        seen.add(session)
-        at_s, delay_s = times(row, is_later)
+        at_s, delay_s = times(row, needed=not session)
         adds = reading.rows == "add" and bool(session)
         output = row.whole(either(row, "output_length", "output_tokens"), 1)
         if row.has("text_input") or row.has("messages"):
@@ -44,7 +41,9 @@ def read(path: Path, reading: Reading) -> Iterator[Call]:
         length = row.whole(either(row, "input_length", "input_tokens"), 1)
         block = reading.block_tokens or BLOCK_TOKENS
         has_ids = row.has("hash_ids") if has_ids is None else has_ids
-        ids_or_none = blocks(row, length, block) if has_ids else None
+        # What adds to a history needs no ids; among rows that cover their prompts all have them or none.
+        with_ids = row.has("hash_ids") if adds else has_ids
+        ids_or_none = blocks(row, length, block) if with_ids else None
         kept = REPEATS_ALL if session and ids_or_none is None and not adds else -1
         yield Call(
             row, length, output, session, at_s=at_s, delay_s=delay_s,
@@ -52,17 +51,17 @@ def read(path: Path, reading: Reading) -> Iterator[Call]:
         )  # fmt: skip
 
 
-def times(row: Row, is_later: bool) -> tuple[float | None, float | None]:
-    """Recorded time and wait of a row; the first one of a session has a time, a later one may have a wait."""
+def times(row: Row, *, needed: bool) -> tuple[float | None, float | None]:
+    """Recorded time or wait of a row; ``needed``: one of them must be there."""
     delay = either(row, "delay", "delay_ms")
     if row.has(delay):
         return None, row.number(delay, 1000 * MOST_SECONDS) / 1000
     at = either(row, "timestamp", "created_time")
     if row.has(at):
         return row.number(at, 1000 * MOST_SECONDS) / 1000, None
-    if not is_later and not row.has("session_id"):
+    if needed:
         raise row.refuse("timestamp is missing")
-    return None, 0.0 if is_later else None
+    return None, None
 
 
 def either(row: Row, name: str, alias: str) -> str:
@@ -124,10 +123,10 @@ def _read_fine(path: Path, reading: Reading) -> Iterator[Call]:
     """LMCache's rows; a prompt of no tokens, as some of its agents send, is taken as one token."""
     block = reading.block_tokens or FINE_TOKENS
     for row in read_rows(path):
-        session, at_s = row.text("session_id"), row.number("timestamp", 1000 * MOST_SECONDS) / 1000
+        session, (at_s, delay_s) = row.text("session_id"), times(row, needed=True)
         tokens, output = row.whole("input_length", 0), row.whole("output_length", 1)
         ids = blocks(row, tokens, block) if tokens else None
-        yield Call(row, tokens or 1, output, session, at_s=at_s, ids=ids, block_tokens=block)
+        yield Call(row, tokens or 1, output, session, at_s=at_s, delay_s=delay_s, ids=ids, block_tokens=block)
 
 
 LMCACHE = Format(

@@ -234,11 +234,11 @@ def test_chats_name_their_parents(tmp_path):
         {"chat_id": 4, "parent_chat_id": 1, "timestamp": 5.0, "type": "text", "turn": 2, **call(40, 5, [1, 3, 5])},
     ]
     workload = generate(Trace("t.jsonl"), write(tmp_path, rows))
-    assert lengths(workload) == [[20, 40], [40], [16]]
+    assert lengths(workload) == [[20, 40], [16], [40]]
     assert workload.arrival_s.tolist() == [1.5, 2.0]
     assert delays(workload)[0] == [0.0, 2.5]
-    assert workload.children == {0: [Child(1, 0, 3.5)]}
-    assert common_prefix(sessions(workload)[0][1].prompt, sessions(workload)[1][0].prompt) == 32
+    assert workload.children == {0: [Child(2, 0, 3.5)]}
+    assert common_prefix(sessions(workload)[0][1].prompt, sessions(workload)[2][0].prompt) == 32
 
 
 def test_rounds_repeat_what_came_before(tmp_path):
