@@ -28,14 +28,13 @@ def load(
             raise ScenarioError(f"{path}: is a whole workload: mode, shared_prefix_tokens and token_s change nothing")
         return read_whole(path)
     recording = Recording(is_live=is_live, shared_tokens=shared_tokens, token_s=token_s)
-    add, has_ids, adds = recording.add, False, False
+    add, has_ids = recording.add, False
     for call in read_calls(path, FORMATS[form], reading):
         add(call)
         has_ids = has_ids or call.ids is not None
-        adds = adds or call.adds
     recording.start_at_zero()
     if has_ids and shared_tokens:
         raise ScenarioError(f"shared_prefix_tokens has no effect on {path}: ids say what its prompts share")
-    if has_ids and is_live and not adds:
+    if has_ids and is_live and reading.rows != "add":
         raise ScenarioError(f"mode live is not to be had of {path}: its ids do not say which blocks are answers")
     return recording
