@@ -19,7 +19,7 @@ class Counter(Policy):
     their own state, each is a process, and ``processes`` is 1.
 
     Source: NVIDIA-NeMo/Gym ``responses_api_models/vllm_model/app.py`` before c84b7ed4b (2026-08-07). That change also
-    raised the number of processes to 8; one process is assumed for the time before.
+    raised the number of processes to 8; one process is the default before it (v0.3.0 to v0.5.0).
     Known pathologies: with W processes a session is pinned to up to W different engines, and a turn that changes
     process misses its whole prefix; it grows with W and with the churn of connections.
     Checked against: the description, by decision tables.

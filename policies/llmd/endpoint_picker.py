@@ -24,7 +24,8 @@ class EndpointPicker(Policy):
     1 if the picker has nothing in flight there, else ``(max - n) / max * max_busy_score``. - ``session_affinity``: 1
     for the pod that the picker gave this session last (it returns a token that the client sends back in
     ``x-session-token``; here any client with a key does). - ``no_hit_lru``: for prompts that no pod holds any of, pods
-    in order of their last such prompt, the longest ago (or never) 1, the latest 0; for others 0.5 everywhere.
+    in order of their last such prompt, the longest ago (or never) 1, the latest 0; for others 0.5 everywhere. Pods that
+    are down keep their place in that order, and what falls below 0 is 0.
 
     A pod without metrics counts as empty. ``picker``: ``max_score``, ``random`` (scores do not matter),
     ``weighted_random`` (probability proportional to the score). Cost O(pods + nodes on the prompt's path).
@@ -143,8 +144,11 @@ class EndpointPicker(Policy):
         """1 for the pod whose last cold prompt is longest ago, 0 for the latest; no such prompt is longest ago."""
         if len(pods) == 1:
             return {pods[0]: 1.0}
-        order = sorted(pods, key=lambda pod: self._cold.get(pod, 0))
-        return {pod: 1 - place / (len(pods) - 1) for place, pod in enumerate(order)}
+        never = [pod for pod in pods if pod not in self._cold]
+        # Pods that are down keep their place among those that had one.
+        places = {pod: len(never) + place for place, pod in enumerate(sorted(self._cold, key=self._cold.__getitem__))}
+        places.update((pod, place) for place, pod in enumerate(never))
+        return {pod: max(0.0, 1 - places[pod] / (len(pods) - 1)) for pod in pods}
 
     def _pick(self, pods: list[EngineView], scores: dict[EngineView, float], pick: Pick) -> EngineView:
         chosen: EngineView

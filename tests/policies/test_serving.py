@@ -438,6 +438,15 @@ def test_llmd_session_and_cold_pods():
     assert desk.choose(prompt((8, 32)))[0] == 0
 
 
+def test_llmd_counts_pods_that_are_down_among_the_cold():
+    """With the first of three down, the second and third had places 1 and 2 of 3, which scores 0 for both of two."""
+    desk = Desk(EndpointPicker(queue=0.0, no_hit_lru=1.0), 0, 0, 0)
+    assert [desk.choose(prompt((cold, 32)))[0] for cold in range(1, 4)] == [0, 1, 2]
+    desk.up(False, True, True)
+    desk.choose(prompt((8, 32)))
+    assert desk.tied == [1, 2]
+
+
 def test_llmd_pickers():
     """By score, at random whatever the score, and in proportion to it; all zero is at random."""
     weights = {"prefix_cache": 0.0, "queue": 1.0}
