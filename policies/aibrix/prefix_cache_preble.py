@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from policies._content_tree import ContentTree, Node
+from policies._costs import lowest
+from policies._load import all_least
 from policies._node_window import NodeWindow
 from policies._prefill_time import A6000, V100
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
@@ -15,12 +17,13 @@ _THRESHOLD = 0.5
 class PrefixCachePreble(Policy):
     """Pods of the deepest known node if over half of the prompt is known, fewest requests first; else the lowest cost.
 
-    State: a radix tree over prompts and their pods. Matched share ``> 0.5`` (strict): of the available pods at the
-    deepest node that has any, the one with fewest requests in the window, ties uniform; a request of a node counts for
-    each of its pods. Otherwise, or without such a pod: the pod of lowest cost, first on a tie. Cost of a pod in
-    seconds, over the nodes where requests of the last ``sliding_window_minutes`` ended and that it has: ``share of new
-    tokens * requests * prefill time / pods of the node + decoding_length * 0.15``. The prompt's node and all above it
-    get the chosen pod. Cost O(nodes in the window * pods).
+    While running requests of the pods are more than ``imbalance_abs`` apart (strict), only those with fewest are
+    candidates. State: a radix tree over prompts and their pods. Matched share ``> 0.5`` (strict): of the available pods
+    at the deepest node that has any, the one with fewest requests in the window, ties uniform; a request of a node
+    counts for each of its pods. Otherwise, or without such a pod: the pod of lowest cost, first on a tie. Cost of a pod
+    in seconds, over the nodes where requests of the last ``sliding_window_minutes`` ended and that it has: ``share of
+    new tokens * requests * prefill time / pods of the node + decoding_length * 0.15``. The prompt's node and all above
+    it get the chosen pod. Cost O(nodes in the window * pods).
 
     Source: vllm-project/aibrix ``pkg/plugins/gateway/algorithms/prefix_cache_preble.go`` at e3e10f9e4. Prefill times
     are those of Mistral 7B on the named GPU. Left out: eviction of old nodes from the tree.
@@ -35,11 +38,13 @@ class PrefixCachePreble(Policy):
     """Output tokens that a request is taken for."""
     sliding_window_minutes: float = 3
     """Minutes for which a request counts."""
+    imbalance_abs: int = 8
+    """Running requests between extremes above which only the least loaded pods are candidates."""
 
     reads_content: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self.refuse_negative("decoding_length", "sliding_window_minutes")
+        self.refuse_negative("decoding_length", "sliding_window_minutes", "imbalance_abs")
         self._tree: ContentTree[EngineView] = ContentTree()
         self._window = NodeWindow(60 * self.sliding_window_minutes)
         self._time = V100 if self.target_gpu == "V100" else A6000
@@ -54,6 +59,9 @@ class PrefixCachePreble(Policy):
         if not available:
             return None, "no_engine", 0
         self._window.expire(now)
+        running = [pod.in_flight for pod in available]
+        if is_uneven := max(running) - min(running) > self.imbalance_abs:
+            available = all_least(available)
         place = self._tree.split(self._tree.find(request.content))
         matched, total = place[4], request.prompt_tokens
         pods = _pods_of(place[0], available) if matched > _THRESHOLD * total else []
@@ -64,7 +72,9 @@ class PrefixCachePreble(Policy):
             engine, branch = (tied[0] if len(tied) == 1 else pick(tied)), "match"
         else:
             costs = self._costs(available)
-            engine, branch = min(available, key=lambda pod: costs[pod]), "cost"
+            cheapest = lowest(available, costs.__getitem__)
+            # The candidates of an uneven pool come in an arbitrary order.
+            engine, branch = (pick(cheapest) if is_uneven and len(cheapest) > 1 else cheapest[0]), "cost"
         node = self._tree.attach(place, request.content, engine)
         self._window.add(now, node, total, total, node.size, self.decoding_length)
         return engine, branch, matched

@@ -1,52 +1,76 @@
-"""The engine that SkyRL's older agent service picked."""
+"""The router of SkyRL's agent services."""
 
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha1
 
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
-from policies.rendezvous import first_of
+
+_WEIGHTS = 100
 
 
 @dataclass
 class AgentService(Policy):
-    """Round robin; with ``sticky``, rendezvous hashing of the trajectory id (``X-Session-ID``).
+    """In turn, as smooth weighted round robin has it; with ``sticky`` a trajectory keeps the server that it was given.
 
-    The counter of the round robin starts at 0 and is not reset. Sticky: the available engine with the largest hash of
-    id and address, so a failed engine's trajectories spread over the others and return; without an id, round robin.
-    Cost O(1), O(engines) when sticky.
+    In turn: the available servers have weights of 100 in all, as equal as whole numbers can be, the first ones larger;
+    each is credited its weight, the one with most credit serves, first on a tie, and pays 100. A change of what is
+    available begins anew. Sticky (header ``X-Trajectory-ID``): a known trajectory keeps its server while that is
+    available; otherwise the server with the largest ``SHA-1(id + address) / (1 + load_beta * requests in flight)``,
+    of whose hash the first eight bytes count, and it stays there. Without an id: in turn. Cost O(servers), O(1) for a
+    known trajectory.
 
-    Source: NovaSky-AI/SkyRL at a9564572e, by description. The product's hash is not known; XXH3-64 stands for it.
-    Known pathologies: round robin sends every turn elsewhere, and it is the default; sticky is blind to load.
-    Checked against: the description, by decision tables.
+    Source: NovaSky-AI/SkyRL ``skyrl-agent/services/router_simple.py`` at a9564572e. Left out: preferred targets (off by
+    default), standby servers, and the failed request that disables a server for good after two.
+    Known pathologies: every turn goes elsewhere, and that is the default; sticky divides a uniform hash by the load, so
+    a loaded server is avoided only on average.
+    Checked against: decision tables from the source.
     """
 
     sticky: bool = False
-    """Whether a trajectory keeps its engine."""
+    """Whether a trajectory keeps its server; off in the product unless SUMMARY_DISABLE_STICKY is 0."""
+    load_beta: float = 0.5
+    """How much each request in flight takes from the hash of a new trajectory."""
 
-    key_headers = ("x-session-id",)
+    key_headers = ("x-trajectory-id",)
 
     def __post_init__(self) -> None:
-        self._turn = 0
+        self.refuse_negative("load_beta")
         self._homes: dict[str, EngineView] = {}
-
-    def joined(self, engine: EngineView, fleet: FleetView) -> None:
-        """Rank anew."""
-        self._homes.clear()
+        self._credit: dict[EngineView, int] = {}
 
     def left(self, engine: EngineView, fleet: FleetView) -> None:
-        """Rank anew."""
-        self._homes.clear()
+        """Its trajectories are new when they return."""
+        self._homes = {key: home for key, home in self._homes.items() if home is not engine}
 
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
         """Choose by trajectory, or in turn."""
         available = fleet.available
         if not available:
             return None, "no_engine", 0
-        key = request.headers.get("x-session-id")
-        if self.sticky and key:
-            home = self._homes.get(key)
-            if home is None:
-                home = self._homes[key] = first_of(key, fleet.engines)
-            return (home if home.is_available else first_of(key, available)), "sticky", 0
-        engine = available[self._turn % len(available)]
-        self._turn += 1
-        return engine, "turn", 0
+        key = request.headers.get("x-trajectory-id")
+        if not (self.sticky and key):
+            return self._next(available), "turn", 0
+        home = self._homes.get(key)
+        if home is not None and home.is_available:
+            return home, "sticky", 0
+        beta = self.load_beta
+        best = max(available, key=lambda server: _hash(key, server.url) / (1.0 + beta * server.in_flight))
+        self._homes[key] = best
+        return best, "new_key" if home is None else "moved_key", 0
+
+    def _next(self, available: list[EngineView]) -> EngineView:
+        """The server whose turn it is."""
+        if self._credit.keys() != set(available):
+            self._credit = dict.fromkeys(available, 0)
+        base, larger = divmod(_WEIGHTS, len(available))
+        for place, server in enumerate(available):
+            self._credit[server] += base + (place < larger)
+        best = max(available, key=lambda server: self._credit[server])
+        self._credit[best] -= _WEIGHTS
+        return best
+
+
+@lru_cache(1 << 16)
+def _hash(key: str, url: str) -> int:
+    return int.from_bytes(sha1(f"{key}{url}".encode(), usedforsecurity=False).digest()[:8], "big")

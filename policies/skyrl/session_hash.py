@@ -9,14 +9,13 @@ from policies._protocol import Choice, FleetView, Pick, Policy, RequestView
 
 @dataclass
 class SessionHash(Policy):
-    """``sha256(session id) mod N`` over the list of engines; no session id: a random one.
+    """``sha256(session id)[:8] mod N`` over the list of engines; without a session id each in turn.
 
-    Cost O(1), no state; blind to load. The whole digest is one number, big endian. The list is the configured one: a
-    session whose engine is down gets no other. SkyRL's default is different: it starts vllm-router with
+    Cost O(1); blind to load. The first eight bytes are one number, big endian. The list is the configured one: a
+    request whose engine is down gets no other. SkyRL's default is different: it starts vllm-router with
     ``vllm.consistent_hash`` and sends ``X-Session-ID``.
 
-    Source: NovaSky-AI/SkyRL ``skyrl/backends/skyrl_train/inference_servers/remote_inference_client.py`` at a9564572e
-    and its example integrations, by description.
+    Source: NovaSky-AI/SkyRL ``examples/train/thunder_agent/skyrl_integration/router.py`` at a9564572e.
     Known pathologies: the split of sessions is multinomial; a change of N moves 1 - 1/N of them.
     Checked against: the definition, computed by hand.
     """
@@ -25,6 +24,9 @@ class SessionHash(Policy):
     places_by_hash = True
     may_refuse = True
 
+    def __post_init__(self) -> None:
+        self._turn = 0
+
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
         """Choose by the session id alone."""
         engines = fleet.engines
@@ -32,11 +34,13 @@ class SessionHash(Policy):
             return None, "no_engine", 0
         key = request.headers.get("x-session-id")
         if not key:
-            return pick(fleet.available), "no_session", 0
-        engine = engines[_place(key) % len(engines)]
-        return (engine, "session", 0) if engine.is_available else (None, "unavailable", 0)
+            self._turn += 1
+            engine, branch = engines[(self._turn - 1) % len(engines)], "no_session"
+        else:
+            engine, branch = engines[_place(key) % len(engines)], "session"
+        return (engine, branch, 0) if engine.is_available else (None, "unavailable", 0)
 
 
 @lru_cache(1 << 16)
 def _place(key: str) -> int:
-    return int.from_bytes(sha256(key.encode()).digest(), "big")
+    return int.from_bytes(sha256(key.encode()).digest()[:8], "big")

@@ -250,38 +250,61 @@ def test_many_processes_scatter_a_session():
 # SkyRL
 
 
-def test_skyrl_takes_the_whole_digest():
-    """sha256 as one number, modulo the configured engines; down is refused; no session is random."""
+def test_skyrl_takes_eight_bytes_of_the_digest():
+    """Modulo the configured engines; down is refused; without a session each engine in turn, down or not."""
     desk = Desk(SessionHash(), *[0] * 7)
-    place = int(hashlib.sha256(b"session").hexdigest(), 16) % 7
+    place = int(hashlib.sha256(b"session").hexdigest()[:16], 16) % 7
     assert desk.choose(x_session_id="session") == (place, "session")
     desk.up(*(index != place for index in range(7)))
     assert desk.choose(x_session_id="session") == (None, "unavailable")
-    desk.choose()
-    assert len(desk.tied) == 6
+    turns = [desk.choose() for _ in range(8)]
+    assert turns[place] == (None, "unavailable")
+    assert [turn[0] for turn in turns if turn[0] is not None] == [index for index in (*range(7), 0) if index != place]
+    assert not desk.tied
     desk.up(*[True] * 7)
     desk.leave(6)
-    assert desk.choose(x_session_id="session")[0] == int(hashlib.sha256(b"session").hexdigest(), 16) % 6
+    assert desk.choose(x_session_id="session")[0] == int(hashlib.sha256(b"session").hexdigest()[:16], 16) % 6
     desk.join()
     assert desk.choose(x_session_id="session")[1] == "session"
 
 
-def test_the_older_agent_service():
-    """In turn by default, also with an id; sticky by rank, which survives failure, and in turn without an id."""
-    desk = Desk(AgentService(), 5, 0)
-    assert [desk.choose(x_session_id="a") for _ in range(3)] == [(0, "turn"), (1, "turn"), (0, "turn")]
+def test_the_agent_service_in_turn():
+    """Weights of 34, 33, 33: three credits in order, then by what each has left; the load does not count."""
+    desk = Desk(AgentService(), 5, 0, 0)
+    assert [desk.choose(x_trajectory_id="a") for _ in range(4)] == [(0, "turn"), (1, "turn"), (2, "turn"), (0, "turn")]
+    placed = [desk.choose()[0] for _ in range(96)]
+    assert [placed.count(place) for place in range(3)] == [34 - 2, 33 - 1, 33 - 1]
+    desk.up(False, True, True)
+    assert [desk.choose()[0] for _ in range(3)] == [1, 2, 1]
+    desk.up(False, False, False)
+    assert desk.choose() == (None, "no_engine")
+
+
+def test_the_agent_service_when_sticky():
+    """A new trajectory goes by SHA-1 over load; a known one stays, whatever the load; failure moves it for good."""
     desk = Desk(AgentService(sticky=True), 0, 0, 0)
-    home = desk.choose(x_session_id="a")[0]
-    assert desk.choose(x_session_id="a") == (home, "sticky")
+    urls = [engine.url for engine in desk.fleet.engines]
+
+    def best(key, loads, among=(0, 1, 2)):
+        hashes = [int(hashlib.sha1(f"{key}{url}".encode(), usedforsecurity=False).hexdigest()[:16], 16) for url in urls]
+        return max(among, key=lambda place: hashes[place] / (1 + 0.5 * loads[place]))
+
+    loads = [(0, 0, 0), (3, 0, 1), (9, 9, 0), (1, 2, 4)]
+    for number, each in enumerate(loads):
+        desk.load(*each)
+        assert desk.choose(x_trajectory_id=f"k{number}") == (best(f"k{number}", each), "new_key")
+    home = best("k0", loads[0])
+    desk.load(*(99 if place == home else 0 for place in range(3)))
+    assert desk.choose(x_trajectory_id="k0") == (home, "sticky")
+    desk.load(0, 0, 0)
     desk.up(*(place != home for place in range(3)))
-    away = desk.choose(x_session_id="a")[0]
-    assert away != home
+    away = best("k0", (0, 0, 0), [place for place in range(3) if place != home])
+    assert desk.choose(x_trajectory_id="k0") == (away, "moved_key")
     desk.up(True, True, True)
-    gone = desk.leave(home)
-    assert desk.choose(x_session_id="a") == (away, "sticky")
-    desk.join(gone)
-    assert desk.choose(x_session_id="a") == (home, "sticky")
-    assert [desk.choose()[1], desk.choose()[1]] == ["turn", "turn"]
+    assert desk.choose(x_trajectory_id="k0") == (away, "sticky")
+    desk.leave(away)
+    assert desk.choose(x_trajectory_id="k0") == (home, "new_key")
+    assert desk.choose() == (0 if away else 1, "turn")
 
 
 # AReaL

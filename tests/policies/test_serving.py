@@ -709,6 +709,18 @@ def test_the_window_slides():
     assert desk.choose(prompt((2, 100)), now=600.0) == (1, "match")
 
 
+def test_preble_is_restricted_while_the_pool_is_uneven():
+    """8 apart is even, 9 is not: then only pods with fewest are candidates, for a match and for the cost."""
+    desk = Desk(PrefixCachePreble(), 0, 0, 0)
+    desk.choose(prompt((1, 100)))
+    desk.load(8, 0, 0)
+    assert desk.choose(prompt((1, 100))) == (0, "match")
+    desk.load(9, 0, 0)
+    assert desk.choose(prompt((1, 100)))[1] == "cost"
+    assert desk.tied == [1, 2]
+    assert desk.choose(prompt((1, 100))) == (1, "match")
+
+
 def test_the_gpu_can_be_named():
     """On an A6000 8,000 tokens are cheaper than 120 short decodes; on a V100 the other coefficients apply."""
     costs = {}
