@@ -12,7 +12,7 @@ Nodes = Node[Any]
 class Visits:
     """Requests that led to a node within the window."""
 
-    __slots__ = ("context", "count", "decode", "depth", "hits")
+    __slots__ = ("context", "count", "decode", "depth", "hits", "misses")
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -24,10 +24,16 @@ class Visits:
         """Of them, tokens above the node where each request's content ends."""
         self.decode = 0.0
         """Output tokens that the last of them asked for."""
+        self.misses = 1.0
+        """Share of new tokens as it was when the last of them came."""
 
-    def prefill_s(self, node: Nodes, time: PrefillTime) -> float:
+    @property
+    def misses_now(self) -> float:
+        """Share of new tokens of the requests that are in the window."""
+        return 1 - self.hits / self.context if self.context else 1.0
+
+    def prefill_s(self, node: Nodes, time: PrefillTime, misses: float) -> float:
         """Requests times the share of their prompts that was new times the time to prefill the node."""
-        misses = 1 - self.hits / self.context if self.context else 1.0
         return misses * self.count * time.seconds(node.size, self.depth)
 
 
@@ -47,6 +53,7 @@ class NodeWindow:
         visits.context += context
         visits.hits += context - new_tokens
         visits.decode = decode
+        visits.misses = visits.misses_now
         self._entries.append((now, node, context, context - new_tokens))
 
     def expire(self, now: float) -> list[Nodes]:

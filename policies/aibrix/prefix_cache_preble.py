@@ -94,7 +94,7 @@ class PrefixCachePreble(Policy):
         for node, visits in self._window.visits.items():
             if not node.tenants:
                 continue
-            seconds = visits.prefill_s(node, self._time) / len(node.tenants) + visits.decode * 0.15
+            seconds = visits.prefill_s(node, self._time, visits.misses_now) / len(node.tenants) + visits.decode * 0.15
             for pod in pods:
                 if pod in node.tenants:
                     costs[pod] += seconds

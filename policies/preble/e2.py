@@ -26,7 +26,8 @@ class E2(Policy):
     Cost of a GPU in seconds, over the nodes that had requests in the last ``window_s`` (of each request, the lowest
     node on its path that is longer than all before it) and are allocated to it: ``share of new tokens * requests *
     prefill time / GPUs of the node + requests under way there * output tokens * time_per_token_s``. A node without
-    requests in the window is no longer allocated.
+    requests in the window is no longer allocated. The window slides after each choice: the first one after a pause sees
+    the costs from before it; the share of new tokens is that of the node's last request.
 
     With several GPUs the place of the cheapest within the set is taken for the GPU's number, as in the source;
     ``index_fix`` takes the cheapest itself. Cost O(nodes in the window).
@@ -84,8 +85,6 @@ class E2(Policy):
         available = fleet.available
         if not available:
             return None, "no_engine", 0
-        for node in self._window.expire(now):
-            self._gpus.pop(node, None)
         leaf, matched = self._insert(request)
         total, new = request.prompt_tokens, leaf.size
         if new < total - new:
@@ -95,6 +94,8 @@ class E2(Policy):
         engine = self._take(chosen, fleet)
         important, depth = _important(leaf, total)
         self._window.add(now, important, depth, total, new, request.max_tokens or _DECODE_TOKENS)
+        for node in self._window.expire(now):
+            self._gpus.pop(node, None)
         above: Nodes | None = leaf
         while above is not None:
             known = self._gpus.get(above, [])
@@ -144,7 +145,7 @@ class E2(Policy):
             gpus = self._gpus.get(node)
             if not gpus:
                 continue
-            prefill = visits.prefill_s(node, A6000) / len(gpus)
+            prefill = visits.prefill_s(node, A6000, visits.misses) / len(gpus)
             active = self._active.get(node, {})
             for gpu in gpus:
                 if gpu in costs:

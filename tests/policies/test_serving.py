@@ -806,6 +806,15 @@ def test_e2_forgets_after_the_window():
     assert branch(desk, (6, 100), now=200.0) == (0, "explore")
 
 
+def test_e2_slides_its_window_after_the_choice():
+    """A pause of three minutes: the next choice still sees the costs from before it, the one after does not."""
+    desk = Desk(E2(), 0, 0)
+    assert branch(desk, (1, 8000), now=0.0) == (0, "explore")
+    assert branch(desk, (5, 100), now=1.0) == (1, "explore")
+    assert branch(desk, (6, 100), now=200.0) == (1, "explore")
+    assert branch(desk, (7, 100), now=201.0) == (0, "explore")
+
+
 def test_e2_moves_visits_to_the_upper_part():
     """A prompt splits a long node: the shared part has the visits if it is the larger one, and its GPU."""
     desk = Desk(E2(), 0, 0)
