@@ -19,7 +19,7 @@ class Offer:
     """One policy of a product."""
 
     kind: str
-    """Our policy with its rule."""
+    """Our policy with its rule; empty: no version's rule is modelled."""
     versions: tuple[str, ...]
     """Versions that take it by name."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +98,7 @@ PRODUCTS: Final[Mapping[str, Product]] = {
             "power_of_two": Offer("power_of_two", ("0.1.17",), {"load": "reports"}, other_rule=("0.1.12",)),
             "consistent_hash": Offer("vllm.consistent_hash", ("0.1.17",), other_rule=("0.1.12",)),
             "sticky_least_loaded": Offer("vllm.sticky_least_loaded", ("0.1.17",)),
+            "kv_aware": Offer("", (), other_rule=("0.1.17",)),
         },
     ),
     "slime": Product(

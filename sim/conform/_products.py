@@ -21,7 +21,7 @@ def kind_of(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if router not in PRODUCTS:
         raise NotApplicableError(f"no model of the router {router!r}; known: {', '.join(PRODUCTS)}")
     offer = PRODUCTS[router].policies.get(policy)
-    if offer is None:
+    if offer is None or not offer.kind:
         raise NotApplicableError(f"no model of the policy {policy!r} of {router}")
     params = {**offer.fixed, **record.get("params", {})}
     if params.pop(_OVERRIDE, False):

@@ -77,6 +77,10 @@ def test_the_table_knows_its_own_versions():
             assert len(set(lists)) == len(lists)
             assert set(lists) <= set(product.versions)
             assert set(offer.defaults) <= set(offer.versions)
+            if not offer.kind:
+                assert not (offer.versions)
+                assert not (offer.inside)
+                continue
             fields = {field.name for field in registry.fields(members[offer.kind])}
             assert {*offer.fixed, *offer.option_versions} <= fields
             assert {name for each in offer.defaults.values() for name in each} <= fields
@@ -118,6 +122,7 @@ def test_the_command_line_of_sglang_router_refuses_consistent_hashing(tmp_path):
         ({"product": "sglang-router", "policy": {"kind": "power_of_two", "load": "requests"}}, "it has none"),
         ({"product": "smg", "version": "1.9.0", "policy": "cache_aware"}, "is not modelled; modelled: sglang-router"),
         ({"product": "vllm-router", "version": "0.1.12", "policy": "sticky_least_loaded"}, "vllm-router 0.1.17"),
+        ({"product": "vllm-router", "policy": "kv_aware"}, "is not modelled; modelled: none"),
         ({"product": "slime", "version": "0.2.4", "policy": "slime_router"}, "slime 0.2.0, 0.2.1, 0.2.2, 0.2.3"),
         ({"product": "slime", "policy": {"kind": "manual", "over": "random"}}, "router.policy.over: not an option"),
         ({"product": "nemo-gym", "version": "0.5.0", "policy": "sha256_mod"}, "nemo-gym c84b7ed4b"),
