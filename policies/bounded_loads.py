@@ -1,9 +1,9 @@
 """Consistent hashing with bounded loads."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from policies._bounded import limit_of
 from policies._hash_ring import HashRing
 from policies._hashes import xxh3_u64
 from policies._keys import HEADERS, key_of
@@ -13,16 +13,16 @@ from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy,
 
 @dataclass
 class BoundedLoads(Policy):
-    """From the key clockwise, the first available engine with at most ``c`` times the average requests in flight.
+    """From the key clockwise, the first available engine that then holds at most ``c`` times the average in flight.
 
     Ring of ``points`` points an engine at XXH3-64 of ``{url}#{i}``, key at XXH3-64(key). An engine may take a request
-    while ``in flight <= c * (total + 1) / available``, or while the total is 0, so no engine ever holds more than ``c
-    * average + 1``. For c of at least 1 there is always such an engine; below 1 the key's own engine serves when there
-    is none. A request without a key goes to the least loaded engine, first on a tie. Cost O(engines) for the total,
-    and one bisection.
+    if it holds at most ``ceil(c * (total + 1) / available)`` with it, total before it: the bound of the source. For c
+    of at least 1 there is always such an engine; below 1 the key's own engine serves when there is none. A request
+    without a key goes to the least loaded engine, first on a tie. Cost O(engines) for the total, and one bisection.
 
     Source: Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads", SODA 2018. Products with their
-    own hashes: ``kubeai.prefix_hash``, ``smg.prefix_hash`` (which does not walk on but takes the least loaded).
+    own hashes, which compare the load without the request and so hold one more where the bound is a whole number:
+    ``kubeai.prefix_hash``, ``smg.prefix_hash`` (which does not walk on but takes the least loaded).
     Known pathologies: a key that spills loses its prefix for that request, and returns to its own engine for the next;
     at high load requests of hot keys are scattered over the ring's successors.
     Checked against: the bound and the monotone ring, by property tests.
@@ -61,11 +61,19 @@ class BoundedLoads(Policy):
         key = key_of(request)
         if not key:
             return first_least(fleet.available), "no_key", 0
-        engine, is_own = self._ring.find_within(key, limit_of(fleet.available, self.c))
+        engine, is_own = self._ring.find_within(key, self._limit(fleet.available))
         assert engine is not None, "an engine is available"
         if is_own:
             return engine, "key", 0
         return engine, "spill", 0
+
+    def _limit(self, available: list[EngineView]) -> int:
+        """Requests in flight up to which an engine may take one more."""
+        total = 1
+        for engine in available:
+            total += engine.in_flight
+        # Rounded first: 1.1 * 10 is a little more than 11.
+        return math.ceil(round(self.c * total / len(available), 9)) - 1
 
 
 def _label(url: str, point: int) -> str:

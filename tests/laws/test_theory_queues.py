@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.laws.theory import ROWS
+from tests.laws.theory import PAGE, ROWS, line
 
 
 def _params(*, is_quick):
@@ -13,6 +13,7 @@ def _check(row):
     found = row.estimate()
     assert row.agrees(found), (found, row.target, row.bias)
     assert found.half < 0.03 * row.theory or not row.is_close, (found, row.theory)
+    assert line(row, found) in PAGE.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("row", _params(is_quick=True))
