@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from policies._products import PRODUCTS, said_of  # noqa: E402
 from policies._protocol import Policy  # noqa: E402 - the checkout comes first
-from sim import registry  # noqa: E402
+from sim import registry, training  # noqa: E402
 from sim.cost import _devices, _models, _profiles  # noqa: E402
 from sim.engine.spec import EngineSpec  # noqa: E402
 from sim.metrics import METRICS  # noqa: E402
@@ -25,6 +25,7 @@ from sim.scenario import _presets  # noqa: E402
 from sim.scenario._fleet import FleetModel  # noqa: E402
 from sim.scenario._model import ReplicationsModel, RouterModel, ScenarioModel  # noqa: E402
 from sim.specs import ClientSpec, NoiseSpec  # noqa: E402
+from sim.training import TrainingSpec  # noqa: E402
 
 MIXED = """A fleet of several types of engines names them; an arm then changes one of them by its path, as in
 `fleet.engines.new.count`, and a count of 0 leaves a type out. Engines are numbered type after type, in order of the
@@ -237,7 +238,11 @@ def scenario() -> str:
         ("`arms`", ARMS),
         ("`fleet.engine`", f"{parameters(EngineSpec)}\nCost models: [costs.md](costs.md).\n"),
         ("`fleet.noise`", parameters(NoiseSpec)),
-        ("`client`", parameters(ClientSpec)),
+        ("`client`", f"{parameters(ClientSpec)}{parts(ClientSpec)}"),
+        (
+            "`training`",
+            f"{inspect.cleandoc(training.__doc__ or '')}\n\n{parameters(TrainingSpec)}{parts(TrainingSpec)}",
+        ),
         ("`router`", f"{model_keys(RouterModel)}\nPolicies: [policies.md](policies.md).\n{parts(Around)}"),
         ("`replications`", model_keys(ReplicationsModel)),
     ]

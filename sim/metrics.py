@@ -13,7 +13,7 @@ import polars as pl
 
 from sim.log.frames import Tables
 
-Source = Literal["requests", "decisions", "groups", "engines", "loads", "replications"]
+Source = Literal["requests", "decisions", "groups", "engines", "loads", "steps", "replications"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +333,78 @@ _ROUTER = (
     ),
 )
 
+_STEPS = (
+    Metric(
+        "trained_samples_per_s",
+        "1/s",
+        "higher",
+        "steps",
+        "Samples in the batches of rollout steps, from the start of the first step to the last batch.",
+        pl.col("samples").sum() / (pl.col("end_s").max() - pl.col("start_s").min()),
+    ),
+    Metric(
+        "rollout_time_mean_s",
+        "s",
+        "lower",
+        "steps",
+        "Mean over rollout steps of the time from its weights being in place to its batch being complete.",
+        (pl.col("end_s") - pl.col("start_s")).mean(),
+    ),
+    Metric(
+        "step_time_mean_s",
+        "s",
+        "lower",
+        "steps",
+        "The same with training and update of weights: from the start of the first rollout step to the last batch, "
+        "over their number.",
+        (pl.col("end_s").max() - pl.col("start_s").min()) / pl.len(),
+    ),
+    Metric(
+        "staleness_mean",
+        "versions",
+        "lower",
+        "steps",
+        "Mean over groups in batches of the versions of the weights between a group's start and its batch.",
+        pl.col("age_sum").sum() / pl.col("accepted").sum(),
+    ),
+    Metric(
+        "staleness_max",
+        "versions",
+        "lower",
+        "steps",
+        "The largest of these.",
+        pl.col("age_max").max(),
+    ),
+    Metric(
+        "aborted_samples",
+        "samples",
+        "lower",
+        "steps",
+        "Samples aborted by the trainer, under way or waiting; once for each time.",
+        pl.col("aborted").sum(),
+    ),
+    Metric(
+        "aborted_tokens_share",
+        "share",
+        "lower",
+        "requests",
+        "Tokens generated in attempts that were aborted, resumed later or not, over all tokens generated.",
+        pl.when(pl.col("output_tokens").sum() > 0).then(
+            pl.col("output_tokens").filter(pl.col("status") == "aborted").sum() / pl.col("output_tokens").sum()
+        ),
+    ),
+    Metric(
+        "untrained_tokens_share",
+        "share",
+        "lower",
+        "requests",
+        "Tokens generated for samples that are in no batch, over all tokens generated; none without rollout steps.",
+        pl.when(pl.col("output_tokens").sum() > 0).then(
+            1 - pl.col("batch_tokens").first() / pl.col("output_tokens").sum()
+        ),
+    ),
+)
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -341,13 +413,17 @@ METRICS: dict[str, Metric] = {
         *(metric for load, what in _LOADS.items() for metric in _spreads(load, what)),
         *_WORK,
         *_ROUTER,
+        *_STEPS,
     )
 }
 
 
 def measure(tables: Tables) -> pl.DataFrame:
     """One row a pair, one column a metric."""
-    per_pair = tables.replications.select("pair", "start_s", "makespan_s", "deadline_s")
+    batches = tables.steps.group_by("pair").agg(batch_tokens=pl.col("tokens").sum())
+    per_pair = tables.replications.select("pair", "start_s", "makespan_s", "deadline_s").join(
+        batches, on="pair", how="left"
+    )
     sources = {
         "requests": tables.requests.join(per_pair, on="pair", how="left").with_columns(
             pl.when(finished).then(pl.col(name)).alias(name) for name in ("ttft_s", "e2e_s")
@@ -358,6 +434,7 @@ def measure(tables: Tables) -> pl.DataFrame:
         "groups": tables.groups,
         "engines": tables.engines,
         "loads": engine_loads(tables),
+        "steps": tables.steps,
         "replications": tables.replications,
     }
     values = tables.replications.select("pair")

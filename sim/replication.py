@@ -9,8 +9,9 @@ import gc
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from sim.client import Client, ManagedClient, Sending
+from sim.client import Client, Front, ManagedClient, Sending
 from sim.cost._coefficients import Coefficients, shared
 from sim.engine._scheduler import Scheduler
 from sim.engine.request import Request
@@ -24,6 +25,8 @@ from sim.rng import Streams
 from sim.router import Routes
 from sim.router.build import build_router
 from sim.scenario import Cell, EngineType, explicit_keys, kv_tokens
+from sim.trainer import Trainer
+from sim.training import TrainingSpec
 from sim.workload._model import Workload
 from sim.workload._reuse import ideal_prefill_tokens
 
@@ -46,9 +49,16 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         Engine(env, index, scheduler, log, step_by_step=step_by_step)
         for index, scheduler in enumerate(build_schedulers(cell, streams, log))
     ]
-    router = build_router(env, cell.router, engines, names, streams, log)
+    doors: list[Any] = [Front(env, each) for each in engines] if cell.client.group_as_one_request else list(engines)
+    router = build_router(env, cell.router, doors, names, streams, log)
     client = build_client(env, cell, workload, router, log, streams)
-    client.start()
+    if cell.client.feedback_cap is not None and isinstance(client, ManagedClient):
+        client.control(cell.client.feedback_cap, engines)
+    if cell.training is not None and isinstance(client, ManagedClient):
+        cell.training.check(workload)
+        Trainer(env, client, engines, cell.training, _passes(cell.training, workload, streams), log).start()
+    else:
+        client.start()
     with without_collector():
         env.run_out()
     client.close()
@@ -68,9 +78,15 @@ def build_client(
         cap=cell.client.cap(cell.engines),
         keys_requests=cell.client.scope == "request" and bool(cell.router.policy.key_headers),
     )
-    if cell.client.is_managed or not workload.is_plain:
+    if cell.training is not None or cell.client.is_managed or not workload.is_plain:
         return ManagedClient(env, workload, router, log, options, cell.client, streams)
     return Client(env, workload, router, log, options)
+
+
+def _passes(training: TrainingSpec, workload: Workload, streams: Streams) -> list[bool]:
+    """Whether each group will pass the trainer's filter."""
+    draws = streams.column("training/acceptance").random(workload.groups)
+    return [bool(each) for each in draws < training.acceptance_rate]
 
 
 @contextmanager
@@ -92,7 +108,11 @@ def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:
     if workload.key_owner is not None:
         sessions = [sessions[owner] for owner in workload.key_owner.tolist()]
     groups = streams.names("group-ids", workload.groups)
-    return session_keys(cell.client.scope, sessions, groups, workload.group_of.tolist(), explicit)
+    keys = session_keys(cell.client.scope, sessions, groups, workload.group_of.tolist(), explicit)
+    if cell.client.unkeyed_share:
+        has_none = streams.column("client/unkeyed").random(workload.sessions) < cell.client.unkeyed_share
+        keys = [own if none else key for key, own, none in zip(keys, explicit, has_none.tolist(), strict=True)]
+    return keys
 
 
 def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:

@@ -22,6 +22,33 @@ class ToolsSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class FeedbackCap:
+    """A cap on samples in flight that follows what the engines say, as prime-rl's adaptive concurrency does."""
+
+    start: int = field(metadata={"min": 1})
+    """The first cap."""
+    least: int = field(default=1, metadata={"min": 1})
+    """The cap never falls below this."""
+    most: int | None = field(default=None, metadata={"min": 1})
+    """The cap never rises above this; null: no limit."""
+    poll_s: float = field(default=5.0, metadata={"min": 1e-6})
+    """Time between two looks at the engines."""
+    growth: float = field(default=0.2, metadata={"min": 0, "max": 10})
+    """Growth of the cap a turnover while no KV memory is in use; less the more is."""
+    soft_share: float = field(default=0.8, metadata={"min": 0.01})
+    """Share of the fullest engine's KV memory in use from which the cap is trimmed instead."""
+    cut: float = field(default=0.75, metadata={"min": 0.01, "max": 1})
+    """What the samples in flight are cut to when requests lose their memory."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that contradict each other."""
+        if self.most is not None and not self.least <= self.start <= self.most:
+            raise ValueError(f"start must be from least to most, {self.least} to {self.most}, not {self.start}")
+        if self.start < self.least:
+            raise ValueError(f"start must be at least least, {self.least}, not {self.start}")
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSpec:
     """Who sends: how requests are keyed and how many may be under way."""
 
@@ -33,8 +60,15 @@ class ClientSpec:
     """Sessions under way at once, in the whole job; absent: no cap."""
     max_sessions_per_engine: int | None = field(default=None, metadata={"min": 1})
     """The same cap, given for each engine."""
+    feedback_cap: FeedbackCap | None = None
+    """A cap on samples in flight that follows the engines, in place of a fixed one. Null: none."""
     max_groups_in_flight: int | None = field(default=None, metadata={"min": 1})
     """Groups under way at once: the next one starts when all samples of one have ended. Null: no cap."""
+    group_as_one_request: bool = False
+    """Send the first turns of a group as one request for several answers: one decision, one engine, and all samples
+    hold their places until the last answer of the group is there."""
+    sample_time_limit_s: float | None = field(default=None, metadata={"min": 1e-9})
+    """A sample ends this long after its start; a request in flight is aborted. Null: no limit."""
     tools: ToolsSpec | None = None
     """Limits of tools and environments. Null: none."""
     processes: int = field(default=1, metadata={"min": 1, "max": 1_000_000})
@@ -48,10 +82,23 @@ class ClientSpec:
     keys: dict[int, str] | None = None
     """Explicit keys by session index; under group scope the whole group inherits the key of one of its sessions."""
 
+    unkeyed_share: float = 0.0
+    """Share of sessions whose requests carry no routing key, drawn for each session; explicit keys stay."""
+
     def __post_init__(self) -> None:
         """Refuse two caps, and keys or headers that cannot be sent."""
         if self.max_sessions_in_flight is not None and self.max_sessions_per_engine is not None:
             raise ValueError("max_sessions_per_engine and max_sessions_in_flight are two caps of one thing: give one")
+        if self.unkeyed_share > 0 and self.scope == "request":
+            raise ValueError(
+                "unkeyed_share needs key_scope session or group: under request no two requests share a key"
+            )
+        if self.feedback_cap is not None and self.caps_sessions:
+            raise ValueError("feedback_cap and max_sessions_in_flight or _per_engine are caps of one thing: give one")
+        if self.group_as_one_request and (self.caps_sessions or self.feedback_cap is not None):
+            raise ValueError("group_as_one_request needs max_groups_in_flight as its cap: a group starts as a whole")
+        if self.processes > 1 and self.tokens_per_s is None:
+            raise ValueError("processes needs tokens_per_s: without a rate they are not told apart")
         if self.header is not None and not _is_token(self.header):
             raise ValueError(f"header must be the name of an HTTP header, not {self.header!r}")
         for session, key in (self.keys or {}).items():
@@ -59,10 +106,15 @@ class ClientSpec:
                 raise ValueError(f"keys maps a session index to visible text, not {session} to {key!r}")
 
     @property
+    def caps_sessions(self) -> bool:
+        """Whether sessions wait for places."""
+        return self.max_sessions_in_flight is not None or self.max_sessions_per_engine is not None
+
+    @property
     def is_managed(self) -> bool:
         """Whether anything is asked for beyond keys and a cap on sessions."""
-        asked = (self.max_groups_in_flight, self.tools, self.tokens_per_s)
-        return any(value is not None for value in asked) or self.turn_s > 0
+        asked = (self.feedback_cap, self.max_groups_in_flight, self.sample_time_limit_s, self.tools, self.tokens_per_s)
+        return any(value is not None for value in asked) or self.turn_s > 0 or self.group_as_one_request
 
     @property
     def scope(self) -> Literal["request", "session", "group"]:

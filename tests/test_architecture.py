@@ -20,6 +20,7 @@ FLOORS = {
     "sim.registry": 0,
     "sim.closed": 1,
     "sim.specs": 1,
+    "sim.training": 1,
     "sim.keys": 1,
     "sim.placement": 1,
     "sim.workload": 1,
@@ -34,6 +35,7 @@ FLOORS = {
     "sim.calibration": 2,
     "sim.router": 3,
     "sim.client": 3,
+    "sim.trainer": 3,
     "sim.report": 3,
     "sim.scenario": 4,
     "sim.replication": 4,
@@ -51,6 +53,7 @@ SIDEWAYS = {
     ("sim.registry", "sim.errors"),  # an unknown kind is a user's error
     ("sim.log", "sim.cost"),  # busy time is divided by the cost model's own terms
     ("sim.client", "sim.router"),  # a client hands its requests to a router
+    ("sim.trainer", "sim.client"),  # a trainer starts and aborts groups of a client
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
     ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers
@@ -58,7 +61,7 @@ SIDEWAYS = {
 """Imports within one floor that are meant, each with its reason."""
 
 ALLOWED = {
-    "simpy": {"sim.engine._runs", "sim.instants", "sim.router", "sim.client"},
+    "simpy": {"sim.engine._runs", "sim.instants", "sim.router", "sim.client", "sim.trainer"},
     "polars": {
         "sim.log.frames",
         "sim.log.store",

@@ -38,7 +38,19 @@ class Sending:
 class Live:
     """A session under way: the next turn to submit, or the one that is submitted."""
 
-    __slots__ = ("attempt", "base", "fate", "first_request", "group", "headers", "index", "state", "turn", "turns")
+    __slots__ = (
+        "attempt",
+        "base",
+        "fate",
+        "first_request",
+        "group",
+        "headers",
+        "index",
+        "is_gathered",
+        "state",
+        "turn",
+        "turns",
+    )
 
     def __init__(self, session: Session, first_request: int, headers: dict[str, str]) -> None:
         self.index, self.group, self.turns = session
@@ -47,6 +59,8 @@ class Live:
         self.turn = 0
         self.attempt = self.base = 0
         """Attempts that were made at this turn's request before, and at every later turn's."""
+        self.is_gathered = False
+        """Whether it waits for the others of its group, to be sent with them."""
         self.state = self.fate = 0
         """Where it is and what will become of it, for who aborts sessions: see ``_managed``."""
 
@@ -146,6 +160,10 @@ class Client:
 
     def _submit(self, live: Live) -> None:
         """Send the next turn of a session."""
+        self.router.route(self._request(live))
+
+    def _request(self, live: Live) -> Request:
+        """The request of a session's next turn, which counts as open from now on."""
         turn, turns = live.turn, live.turns
         prompt, output_tokens, output_source, max_tokens, _ = turns[turn]
         headers = live.headers
@@ -159,7 +177,7 @@ class Client:
         request.attempt = live.attempt
         request.reply = self.answering
         self.open_requests[number] = request, live
-        self.router.route(request)
+        return request
 
     def _submit_next(self, event: Event) -> None:
         self._submit(event._value)
@@ -188,12 +206,11 @@ class Client:
                 self._write_group(group, -1)
 
     def _write(self, r: Request, parent: int = -1) -> None:
-        generated = r.output_tokens if r.status == FINISHED else r.generated
         table = self.log.requests
         table.data += table.pack(
             r.view.id, r.session, r.group, r.turn, r.is_last, r.attempt, r.engine, r.submitted, r.arrived, r.scheduled,
             r.first_token, r.ended, r.prompt_tokens, r.cached_tokens, r.queried_tokens, r.hit_tokens, r.max_tokens,
-            generated, r.prefill_tokens, r.recomputed_tokens, r.preemptions, r.status, r.reason,
+            r.generated, r.prefill_tokens, r.recomputed_tokens, r.preemptions, r.status, r.reason,
             parent,
         )  # fmt: skip
 

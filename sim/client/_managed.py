@@ -13,11 +13,14 @@ sent again carries prompt and partial answer, the same request id, and the next 
 """
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final
 
 from simpy.events import Event
 
 from policies._content import count, extend
+from sim.client._bundle import Bundle, taken_apart
+from sim.client._cap import Controller, Polled
 from sim.client._client import Client, Live, Sending
 from sim.client._forks import Forks
 from sim.client._pool import Pool
@@ -26,7 +29,8 @@ from sim.engine.request import Request
 from sim.instants import SUBMIT, Clock, Instant
 from sim.log.record import ABORTED, FINISHED, Log
 from sim.rng import Streams
-from sim.specs import ClientSpec
+from sim.router import Routes
+from sim.specs import ClientSpec, FeedbackCap
 from sim.workload._model import Workload
 
 WAITING, DUE, OPEN, OVER = range(4)
@@ -43,7 +47,7 @@ class ManagedClient(Client):
         self,
         env: Clock,
         workload: Workload,
-        router: Any,
+        router: Routes,
         log: Log,
         sending: Sending,
         spec: ClientSpec,
@@ -59,13 +63,17 @@ class ManagedClient(Client):
         self.order = self.order[: len(self.order) - len(self.follows)]
         self.drawn: dict[int, None] = {}
         """Groups that have arrived, in that order."""
-        self.time_limit: int | None = None
-        self.aborter: Any = router
+        self.time_limit = None if spec.sample_time_limit_s is None else round(spec.sample_time_limit_s * self.ticks)
         tools = spec.tools
         self.tools = Pool(env, tools.concurrency) if tools and tools.concurrency else None
         self.boots = Pool(env, tools.boots) if tools and tools.boots else None
         self.stage = self._make_stage(spec, streams)
         self.forks = Forks(self, workload.children) if workload.children else None
+        self.gathers = spec.group_as_one_request
+        self.controller: Controller | None = None
+        self.ended = 0
+        """Samples that have ended."""
+        self.losses_ended = 0
         self.alive: dict[int, Live] = {}
         self.kept: dict[int, Live] = {}
         """Sessions of suspended groups that will be continued."""
@@ -80,6 +88,10 @@ class ManagedClient(Client):
         """Highest attempt in a group, where some request made more than one."""
         self.first_attempt: dict[int, int] = {}
         """By group that began anew: the attempt that its requests make first."""
+        self.bundles: dict[int, Bundle] = {}
+        """By session, the bundle that its open request travels in."""
+        self.bundled = self._bundle_answered
+        self.gathering = (self._gather_rest,)
         self.is_open = True
         self.held: list[Live] = []
         """Sessions whose next turn waits for the gate."""
@@ -145,6 +157,8 @@ class ManagedClient(Client):
 
     def _start(self, index: int) -> None:
         self.under_way += 1
+        if self.controller is not None:
+            self.controller.wake()
         self._run(index)
 
     def start_child(self, session: int) -> None:
@@ -175,6 +189,8 @@ class ManagedClient(Client):
         del self.alive[live.index]
         self._end(live.index, is_finished, is_usable, live.turn + is_finished)
         self._free(live)
+        if self.gathers:
+            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.gathering, live.group)
 
     def _end(self, session: int, is_finished: bool, is_usable: bool, turns_finished: int = 0) -> None:
         """A session has ended, or will never start."""
@@ -222,8 +238,25 @@ class ManagedClient(Client):
         if self.forks is not None and self.forks.is_child(live.index):
             return
         self.under_way -= 1
+        self.ended += 1
         if self.backlog and self.under_way < self.cap:
             Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.starting)
+
+    # -- a cap that moves --------------------------------------------------------------------------------------------
+
+    def control(self, spec: FeedbackCap, engines: Sequence[Polled]) -> None:
+        """Let the cap on samples in flight follow what engines say."""
+        self.controller = Controller(self, spec, engines)
+
+    @property
+    def losses(self) -> int:
+        """Times that requests, ended and open, have lost their memory."""
+        return self.losses_ended + sum(request.preemptions for request, _ in self.open_requests.values())
+
+    def refill(self) -> None:
+        """Start what may start under a raised cap."""
+        for place in range(min(self.cap - self.under_way, len(self.backlog))):
+            Instant(self.env, self.env._now, SUBMIT + 1 + place, self.starting)
 
     # -- turns -------------------------------------------------------------------------------------------------------
 
@@ -260,20 +293,53 @@ class ManagedClient(Client):
     def _send(self, live: Live) -> None:
         if live.state != DUE:
             return
-        if self.is_open:
+        if not self.is_open:
+            self.held.append(live)
+        elif self.gathers and live.turn == live.attempt == 0:
+            live.is_gathered = True
+            self._gather(live.group)
+        else:
             live.state = OPEN
             self._submit(live)
-        else:
-            self.held.append(live)
+
+    def _gather(self, group: int) -> None:
+        """Send the first turns of a group as one request, once none of its samples is still on the way to it."""
+        alive, forks = self.alive, self.forks
+        samples = [each for each in self.members[group] if forks is None or not forks.is_child(each)]
+        if any(each not in alive and each not in self.kept and not self.has_ended[each] for each in samples):
+            return
+        lives = [alive[each] for each in samples if each in alive]
+        first = [live for live in lives if live.turn == live.attempt == 0 and live.state in (WAITING, DUE)]
+        if not first or not all(live.is_gathered for live in first):
+            return
+        for live in first:
+            live.state = OPEN
+        bundle = Bundle([self._request(live) for live in first])
+        bundle.reply = self.bundled
+        for live in first:
+            self.bundles[live.index] = bundle
+        self.router.route(bundle)
+
+    def _gather_rest(self, event: Event) -> None:
+        self._gather(event._value)
+
+    def _bundle_answered(self, bundle: Request) -> None:
+        assert isinstance(bundle, Bundle)
+        for part in taken_apart(bundle):
+            del self.bundles[part.session]
+            self._answered(part)
 
     def _answered(self, request: Request) -> None:
         """Write the request down; then the next turn, the end of the session, or what an abort has decided."""
         _, live = self.open_requests.pop(request.view.id)
+        if request.status == ABORTED and request.generated >= request.output_tokens:
+            request.status = FINISHED  # its last token was there before the engine let go of it
         status, fate = request.status, live.fate
         is_finished = status == FINISHED
         parent = NEVER if self.forks is None else self.forks.parents.get(live.index, NEVER)
         self._write(request, parent)
-        self.generated[live.index] += request.output_tokens if is_finished else request.generated
+        self.losses_ended += request.preemptions
+        self.generated[live.index] += request.generated
         live.state = DUE
         if fate != STAY:
             live.fate = STAY
@@ -351,7 +417,8 @@ class ManagedClient(Client):
         live.fate = fate
         if not was_aborted:
             self.aborting += 1
-            self.aborter.abort(self.open_requests[live.first_request + live.turn][0])
+            request = self.open_requests[live.first_request + live.turn][0]
+            self.router.abort(self.bundles.get(live.index, request))
 
     def _settle(self, live: Live, fate: int) -> None:
         """Apply the fate of a session that has no request out."""

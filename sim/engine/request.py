@@ -110,5 +110,9 @@ class Request:
         self.preemptions = 0
         self.ends_at = -1
 
+    def __lt__(self, other: "Request") -> bool:
+        """An older attempt of one request stands before a newer one, where an engine's heap holds both."""
+        return self.attempt < other.attempt
+
     def __repr__(self) -> str:
         return f"Request({self.view.id}, prompt={self.prompt_tokens}, computed={self.computed}/{self.target})"

@@ -21,6 +21,7 @@ from sim.scenario._fleet import EngineType, memory_files, settle
 from sim.scenario._model import CellModel, validate_cell
 from sim.scenario._yaml import Document, Origin, Place
 from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec
+from sim.training import TrainingSpec
 
 RESULTS_VERSION: Final = 1
 """Raised when the same cell gives other numbers than before."""
@@ -38,6 +39,7 @@ class Cell:
     workload: Any
     client: ClientSpec
     router: RouterSpec
+    training: TrainingSpec | None
     base: Path
     """Folder that relative files are found from."""
     resolved: dict[str, Any]
@@ -106,6 +108,7 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
         "workload": model.workload.resolved,
         "client": {**plain(client), "header": model.client.header},  # what follows from the policy is no difference
         "router": {"policy": policy.resolved, **plain(around)},
+        "training": plain(model.training),
         "seed": seed,
     }
     cell = Cell(
@@ -116,6 +119,7 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
         workload=foreign.guard(model.workload.value),
         client=client,
         router=RouterSpec(policy.value, policy.parameters, around),
+        training=model.training,
         base=base,
         resolved=resolved,
         hash=known_hash or "",

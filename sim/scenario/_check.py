@@ -62,6 +62,7 @@ def check(scenario: Scenario) -> Checked:
                 totals[world] = _generate(cell)
             facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
             found = [*_rooms(cell, facts[name]), *_keys(cell), *_idle_fields(cell), *idle_keys(cell)]
+            found += _steps(cell, totals[world])
             found += [f"router.policy.{field}" for field in _said_idle(cell)]
             for kind in cell.fleet:
                 found += [*_profiles(kind, cell), *_states(kind, cell)]
@@ -76,13 +77,17 @@ def check(scenario: Scenario) -> Checked:
 def _world(cell: Cell) -> str:
     """What the workload's check depends on."""
     client = cell.resolved["client"]
-    return json.dumps([cell.resolved["workload"], client["keys"], client["key_scope"], cell.seed], sort_keys=True)
+    parts = [cell.resolved["workload"], cell.resolved["training"], client["keys"], client["key_scope"], cell.seed]
+    return json.dumps(parts, sort_keys=True)
 
 
 def _generate(cell: Cell) -> dict[str, int]:
     with placed("workload"):
         workload = cell.workload.generate(Streams(cell.seed), cell.base)
         totals: dict[str, int] = workload.summary()
+    if cell.training is not None:
+        with placed("training"):
+            cell.training.check(workload)
     explicit = explicit_keys(cell, workload.keys)
     if cell.client.scope == "group":
         with placed("client", "key_scope"):
@@ -170,6 +175,23 @@ def _idle_fields(cell: Cell) -> Iterator[str]:
     say = getattr(cell.workload, "idle_fields", None)
     for field in say() if say is not None else ():
         yield f"workload.{field}"
+    tools = cell.client.tools
+    if tools and tools.concurrency and getattr(cell.workload, "tool_delay_s", None) == 0:
+        yield "client.tools.concurrency has no effect: turns follow each other without delay"
+    if tools and tools.boots and getattr(cell.workload, "boot_s", 0) == 0:
+        yield "client.tools.boots has no effect: sessions start without a boot time"
+
+
+def _steps(cell: Cell, totals: dict[str, int]) -> Iterator[str]:
+    """Rollout steps that cannot be made, and keys of the trainer that change nothing."""
+    training = cell.training
+    if training is None:
+        return
+    for field in training.idle_fields(getattr(cell.workload, "samples_per_group", None)):
+        yield f"training.{field}"
+    wanted = (training.steps or 1) * training.groups_per_step
+    if totals["groups"] < wanted:
+        yield f"training wants {wanted} groups or more, the workload has {totals['groups']}: a step will be short"
 
 
 def _said_idle(cell: Cell) -> Iterator[str]:

@@ -24,6 +24,7 @@ from sim.scenario import _products
 from sim.scenario._fleet import FleetModel
 from sim.scenario._yaml import Document, Place
 from sim.specs import ClientSpec
+from sim.training import TrainingSpec
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 MOST_PAIRS = 1_000_000
@@ -56,6 +57,9 @@ class CellModel(Closed):
     workload: Component(registry.WORKLOAD).annotation = Field(description="The requests.")  # type: ignore[valid-type]
     client: built(ClientSpec) = Field(default_factory=ClientSpec, description="Who sends.")  # type: ignore[valid-type]
     router: RouterModel
+    training: built(TrainingSpec) | None = Field(  # type: ignore[valid-type]
+        default=None, description="Rollout steps; null: groups start as they arrive, and weights never change."
+    )
 
 
 class PrecisionModel(Closed):
@@ -154,13 +158,14 @@ class SweepModel(Closed):
 
 
 class ScenarioModel(Closed):
-    """The blocks of a file. The four of a cell are checked arm by arm, once the overrides are laid over them."""
+    """The blocks of a file. The five of a cell are checked arm by arm, once the overrides are laid over them."""
 
     name: Name = Field(description="Name of the scenario, and of the folder of its results.")
     fleet: Any = None
     workload: Any = None
     client: Any = None
     router: Any = None
+    training: Any = None
     arms: Annotated[
         dict[ArmName, Annotated[dict[str, Any], BeforeValidator(_nothing_is_empty)]], Field(min_length=1)
     ] = Field(default={"base": {}}, description="What is compared: each arm is the base with these overrides.")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from policies._content import PRIVATE, Content, count, extend
-from sim.workload._chains import Chains, Forks
+from sim.workload._chains import Chains
 from sim.workload._lengths import Ints
 from sim.workload._model import Session, Workload
 
@@ -72,7 +72,7 @@ class Trie:
 
 def ideal_prefill_tokens(workload: Workload, block_tokens: int) -> int:
     """Prompt tokens that are left to compute with one cache for all, blocks of ``block_tokens``, nothing evicted."""
-    if isinstance(workload, Chains) and not isinstance(workload, Forks):
+    if type(workload) is Chains:
         return _of_chains(workload, block_tokens)
     trie = Trie()
     computed = 0

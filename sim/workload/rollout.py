@@ -17,7 +17,7 @@ one column for each turn: the first groups stay the same when groups or turns ar
 
 Numbers of turns may resemble each other in the same way, and observations may depend on them: ``_turns.py``.
 
-Left out: over-sampling and abort, weight updates, compaction.
+When groups start, and what is aborted, is the trainer's (``sim.training``). Left out: siblings that fork.
 """
 
 import math
@@ -32,6 +32,7 @@ from sim.rng import Streams
 from sim.workload._arrivals import Arrivals, AtOnce
 from sim.workload._chains import Chains, Columns
 from sim.workload._check import MOST_REQUESTS, within
+from sim.workload._compaction import Compacted, Compaction, compact
 from sim.workload._lengths import (
     Floats,
     Ints,
@@ -90,6 +91,8 @@ class Rollout:
     """Correlation of the log of each observation with the log number of turns; needs both lognormal."""
     context_limit_tokens: int | None = None
     """A sample ends before the first later turn whose prompt plus max_tokens is more than this; None: no limit."""
+    compaction: Compaction | None = None
+    """When a context has grown too long the agent goes on with a summary of it; None: never."""
     arrivals: Arrivals = field(default_factory=lambda: AtOnce("at_once"))
     """When groups arrive."""
     mode: Literal["live", "replay"] = "live"
@@ -164,27 +167,49 @@ class Rollout:
             correlation=self.observation_turns_correlation,
             normals=normals,
         )
-        own = before(output + added, starts, turns)
+        limit: Ints = np.broadcast_to(np.int64(self.max_tokens), output.shape)
+        epoch = None
+        if self.compaction is None:
+            own = before(output + added, starts, turns)
+        else:
+            heads = group_tokens[group_of] + self.prompt.system_tokens
+            summaries = self._summaries(streams, self.compaction, starts, turns)
+            at = self.compaction.at_tokens
+            contexts = compact(at, heads, starts, turns, output, added, summaries, self.max_tokens)
+            own, output, limit, epoch = contexts.own, contexts.output, contexts.limit, contexts.epoch
         prompts = np.repeat(group_tokens[group_of], turns) + own + self.prompt.system_tokens
         arrival_s = self.arrivals.times(streams.column("workload/arrivals"), self.groups)
         columns = Columns(
             starts=starts,
-            turns=self._fitting(prompts, starts, turns),
+            turns=self._fitting(prompts + limit, starts, turns),
             head_tokens=group_tokens,
             own=own,
             output=output,
-            limit=np.broadcast_to(np.int64(self.max_tokens), output.shape),
+            limit=limit,
             delay_s=self._delays(streams, starts, turns),
         )
         order = np.argsort(arrival_s, kind="stable")
         travel = Travel(self.encoding, self.chars_per_token)
         live = self.mode == "live"
-        workload = Chains(columns, self.prompt.system_tokens, group_of, arrival_s, order, live, travel)
+        parts = columns, self.prompt.system_tokens, group_of, arrival_s, order, live, travel
+        workload = Chains(*parts) if epoch is None else Compacted(*parts, epoch=epoch)
         workload.has_boots = self.boot_s != 0
         return workload
 
     def _column(self, streams: Streams, name: str, length: Length, count: int, least: int) -> Ints:
         return lengths(name, length, streams.column(f"workload/{name}"), count, least)
+
+    @staticmethod
+    def _summaries(streams: Streams, compaction: Compaction, starts: Ints, turns: Ints) -> Ints:
+        length = compaction.summary_tokens
+        same = fixed(length)
+        if same is not None:
+            return repeat(same, int(turns.sum()), 1)
+
+        def draw(turn: int, count: int) -> Floats:
+            return unrounded(length, streams.column(f"workload/summary_tokens/{turn}"), count)
+
+        return whole("summary_tokens", by_turn(draw, starts, turns), 1)
 
     def _outputs(self, streams: Streams, group_of: Ints, starts: Ints, turns: Ints) -> Ints:
         same = fixed(self.output_tokens)
@@ -218,8 +243,10 @@ class Rollout:
             delays[starts] = bounded("boot_s", boots)
         return bounded("tool_delay_s", delays)
 
-    def _fitting(self, prompts: Ints, starts: Ints, turns: Ints) -> Ints:
+    def _fitting(self, sizes: Ints, starts: Ints, turns: Ints) -> Ints:
+        """Turns of each session before the first one that is too large, and at least one."""
         if self.context_limit_tokens is None:
             return turns
-        fits = prompts + self.max_tokens <= self.context_limit_tokens
-        return np.maximum(np.add.reduceat(fits.astype(np.int64), starts), 1)
+        too_large = np.append(np.flatnonzero(sizes > self.context_limit_tokens), len(sizes))
+        first = too_large[np.searchsorted(too_large, starts)]
+        return np.clip(first - starts, 1, turns)

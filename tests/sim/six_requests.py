@@ -53,6 +53,11 @@ ENGINES = """
    1      11    15  1    1     50    10     0       0       1500  2      50     0       180  0
    1      15    18  1    3     0     0      1       105     0     0      1      0       184  0
  """
+STEPS = """
+ # step version start end updated accepted rejected samples tokens aborted age_sum age_max
+   0    0       0     10  13      1        1        1       10     1       0       0
+   1    1       13    25  -1      2        0        2       11     0       1       1
+ """
 
 
 def rows(text: str) -> list[list[int]]:
@@ -66,7 +71,7 @@ def six_requests() -> Log:
     log = Log(["http://engine-0", "http://engine-1"], [costs, costs], tick_s=1.0)
     for left, right in zip(rows(REQUESTS), rows(TOKENS), strict=True):
         log.requests.append(left + right)
-    for table, text in (("groups", GROUPS), ("decisions", DECISIONS), ("engines", ENGINES)):
+    for table, text in (("groups", GROUPS), ("decisions", DECISIONS), ("engines", ENGINES), ("steps", STEPS)):
         for row in rows(text):
             getattr(log, table).append(row)
     log.branch_code("consistent_hash")

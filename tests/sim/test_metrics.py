@@ -54,6 +54,14 @@ BY_HAND = {
     "rejected": 1,
     "failed": 0,
     "unfinished": 0,
+    "trained_samples_per_s": 3 / 25,
+    "rollout_time_mean_s": (10 + 12) / 2,
+    "step_time_mean_s": 25 / 2,
+    "staleness_mean": 1 / 3,
+    "staleness_max": 1,
+    "aborted_samples": 1,
+    "aborted_tokens_share": 0,
+    "untrained_tokens_share": 1 - 21 / 22,
 }
 
 
@@ -125,3 +133,15 @@ def test_a_log_travels_between_processes() -> None:
     """Pickled and back, a log gives the same numbers."""
     copy = pickle.loads(pickle.dumps(six_requests()))  # noqa: S301 -- our own bytes
     assert values(copy) == values(six_requests())
+
+
+def test_tokens_of_aborted_attempts() -> None:
+    """A request aborted after 3 of 10 tokens and finished in its next attempt: 3 of 10 were generated in the former."""
+    log = Log(["http://engine-0"], tick_s=1.0)
+    for attempt, (tokens, status) in enumerate([(3, 3), (7, 0)]):
+        times = (10 * attempt, 10 * attempt, 10 * attempt, 10 * attempt + 1, 10 * attempt + tokens)
+        log.requests.append((0, 0, 0, 0, 1, attempt, 0, *times, 10, 0, 10, 0, 10, tokens, 10, 0, 0, status, 0, -1))
+    (found,) = values(log)
+    assert found["aborted_tokens_share"] == pytest.approx(0.3)
+    assert found["samples_per_s"] == pytest.approx(1 / 17)
+    assert found["untrained_tokens_share"] is None

@@ -224,8 +224,7 @@ def forked_worlds(draw):
     resolved["client"] |= {
         "tools": draw(st.sampled_from((None, {"concurrency": 2}))),
         "turn_s": draw(st.sampled_from((0.0, 0.01))),
-        "tokens_per_s": draw(st.sampled_from((None, 20_000.0))),
-        "processes": draw(st.sampled_from((1, 3))),
+        **draw(st.sampled_from(({}, {"tokens_per_s": 20_000.0}, {"tokens_per_s": 9000.0, "processes": 3}))),
         "max_groups_in_flight": draw(st.sampled_from((None, 1, 2))),
     }
     sessions = 3 * resolved["workload"]["samples_per_group"]
