@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from simpy.events import Event
 
+from policies._content import Content
 from sim.engine._scheduler import Plan, Scheduler
 from sim.engine.request import Request
 from sim.instants import FORM, STEP_END, Clock, Instant, conclude
@@ -43,10 +44,13 @@ class Runs:
         self.reaching = (self._reach,)
         self.forming = (self._form,)
         self.is_up = True
-        self.is_paused = False
+        self.is_paused = self.is_told = False
+        self.is_plain = True
+        """Neither paused nor listened to."""
         self.down_since = 0
         self.before: Plan | None = None
         """Plan of the step under way, where the run is one that begins when that step ends."""
+        self.listeners: list[Callable[[int, bool, Content, int], None]] = []
         self.asked: list[Callable[[], None]] = []
         """What is to be done at the next boundary, before its decision."""
         self.leaving: list[Request] = []
@@ -112,13 +116,12 @@ class Runs:
         """
         run, scheduler = self.run, self.scheduler
         done = scheduler.decodes.steps
-        if self.is_paused:
-            plan = None
-            scheduler.hold()
-        else:
+        if self.is_plain:
             plan = scheduler.form(now)
-            if plan is None and (run is None or self.next_step == self.end_step):
-                scheduler.rest()
+        else:
+            plan = self._form_specially(now)
+        if plan is None and (run is None or self.next_step == self.end_step) and not self.is_paused:
+            scheduler.rest()
         if run is None:
             self._switch(plan, now)
         elif plan is run:
@@ -148,6 +151,17 @@ class Runs:
             self._switch(plan, now)
         if plan is not None and not self.next_step:
             self._decide(now)
+
+    def _form_specially(self, now: int) -> Plan | None:
+        """The next steps of an engine that is paused, or listened to."""
+        scheduler = self.scheduler
+        if self.is_paused:
+            scheduler.hold()
+            return None
+        plan = scheduler.form(now)
+        if self.is_told and plan is not None:
+            scheduler.hush(plan)
+        return plan
 
     def _switch(self, plan: Plan | None, start: int) -> None:
         """The run is over, write its row; a run of another plan starts now or when the step under way ends.

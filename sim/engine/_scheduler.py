@@ -274,6 +274,16 @@ class Scheduler:
         is_computing = self.plan is not None and self.plan.finishing and self.decodes.overlap
         return bool(self.ending or is_computing)
 
+    # -- telling ---------------------------------------------------------------------------------------------------
+
+    def listen(self, tell: Callable[[bool, Content, int], None]) -> None:
+        """Tell what the cache stores and forgets from now on, when it is empty."""
+        raise NotImplementedError
+
+    def hush(self, plan: Plan) -> None:
+        """The cache has told what this step does; the plan repeats only steps that change nothing findable."""
+        raise NotImplementedError
+
     # -- leaving before the end ----------------------------------------------------------------------------------
 
     def give_up(self, request: Request) -> None:

@@ -198,8 +198,7 @@ class RadixCache(Tree):
         self.free += freed
         self.evictable -= freed
 
-    @staticmethod
-    def _whole(node: Node) -> list[Node]:
+    def _whole(self, node: Node) -> list[Node]:
         """A leaf and what was inserted with it, last first."""
         whole = [node]
         parent = node.parent

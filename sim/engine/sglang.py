@@ -18,6 +18,7 @@ from sim.engine._queue_order import NOBODY, QueueOrder, Shuffle
 from sim.engine._reserve import Reserve
 from sim.engine._retraction import RetractingScheduler
 from sim.engine._scheduler import Chunk, Plan, StepCost
+from sim.engine._telling import Tell, TellingRadixCache
 from sim.engine.radix_cache import RadixCache
 from sim.engine.request import Request
 from sim.engine.spec import EngineSpec
@@ -79,7 +80,8 @@ class SglangScheduler(RetractingScheduler):
         self.mixes = bool(spec.enable_mixed_chunk)
         self.reserve = Reserve(spec)
         self.registers_early = spec.visibility == "at_schedule"
-        self.cache = RadixCache(self.capacity, self.block)
+        self.tell: Tell | None = None
+        self.cache = self._new_cache()
         is_plain = spec.queue_order == "fcfs" and spec.visibility != "deferred"
         self.order = None if is_plain else QueueOrder(spec, self.cache, shuffle)
         self.chunked: Request | None = None
@@ -134,12 +136,31 @@ class SglangScheduler(RetractingScheduler):
         """Forget everything: the engine went down."""
         super().clear()
         version = self.cache.version
-        self.cache = RadixCache(self.capacity, self.block)
+        self.cache.flush()
+        self._replace_cache()
         self.cache.set_version(version)
-        if self.order is not None:
-            self.order.cache = self.cache
         self.chunked = self.shortfall = None
         self.rest()
+
+    def _new_cache(self) -> RadixCache:
+        if self.tell is None:
+            return RadixCache(self.capacity, self.block)
+        return TellingRadixCache(self.capacity, self.block, self.tell)
+
+    def _replace_cache(self) -> None:
+        self.cache = self._new_cache()
+        if self.order is not None:
+            self.order.cache = self.cache
+
+    def listen(self, tell: Tell) -> None:
+        """Tell what the cache stores and forgets from now on, when it is empty."""
+        self.tell = tell
+        self._replace_cache()
+
+    def hush(self, plan: Plan) -> None:
+        """The cache has told what this step does; the plan repeats only steps that change nothing findable."""
+        if plan.repeat > 1:
+            plan.repeat = 1 if plan.chunks else 1 + self.decodes.affordable(plan.repeat - 1, self.cache.free)
 
     def advance(self, steps: int) -> None:
         """Account for more steps of the plan, each as it would have been formed; a mixed one is formed each time."""

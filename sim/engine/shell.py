@@ -26,6 +26,11 @@ _ROW = calcsize(f"{len(ENGINES)}q")
 _END = 8 * ENGINES.index("end")
 
 
+Listener = Callable[[int, bool, Content, int], None]
+"""Called with the tick, whether content was stored or removed, the content, and how many of its first tokens are not
+meant. ``((), 0)`` removed: all of it."""
+
+
 class Engine(Runs):
     """One engine of the fleet: a scheduler driven by the simulation's clock."""
 
@@ -109,10 +114,12 @@ class Engine(Runs):
         self._settle(self.env._now)
         self._interrupt(self.env._now)
         self.is_paused = True
+        self.is_plain = False
 
     def resume(self) -> None:
         """Go on after a pause."""
         self.is_paused = False
+        self.is_plain = not self.is_told
         if self.is_up and self.run is None and self.next_event is None:
             self.next_event = Instant(self.env, self.env._now, FORM + self.index, self.forming)
 
@@ -136,6 +143,7 @@ class Engine(Runs):
         self._break_off(now)
         self.scheduler.clear()
         self.is_up = self.is_paused = False
+        self.is_plain = not self.is_told
         self.down_since = now
         for request in lost:
             self._answer(request, FAILED)
@@ -206,6 +214,25 @@ class Engine(Runs):
         """Tokens of the longest prefix that is cached now; leaves no trace."""
         self._settle(self.env._now)
         return self.scheduler.cache.cached_tokens(content)
+
+    def listen(self, listener: Listener) -> None:
+        """Tell from now on what the prefix cache stores and forgets, at the ticks at which it does.
+
+        The engine then jumps no further than to the next step that changes what can be found. To be called before the
+        first request.
+        """
+        self.listeners.append(listener)
+        if self.is_told:
+            return
+        if self.scheduler.admissions:
+            raise ValueError("listen to an engine before its first request: its cache holds content already")
+        self.is_told, self.is_plain = True, False
+        self.scheduler.listen(self._tell)
+
+    def _tell(self, is_stored: bool, content: Content, before: int) -> None:
+        now = self.env._now
+        for listener in self.listeners:
+            listener(now, is_stored, content, before)
 
     # -- between two steps -------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ prefixes, and that only the ends of chunks have one; chunks that leave too few t
 from collections.abc import Callable, Sequence
 
 from sim.engine._scheduler import Chunk, Plan, Scheduler, StepCost
+from sim.engine._telling import Tell, TellingBlockCache
 from sim.engine.block_cache import BlockCache
 from sim.engine.request import Request
 from sim.engine.spec import EngineSpec
@@ -55,7 +56,8 @@ class VllmScheduler(Scheduler):
         """Blocks that a running request of a hybrid model holds for its state, however long it is."""
         self.aligns = bool(spec.align_chunks)
         self.registers_early = spec.visibility == "at_schedule"
-        self.cache: BlockCache = BlockCache(self.capacity, self.block)
+        self.tell: Tell | None = None
+        self.cache: BlockCache = self._new_cache()
         self.prefills: list[Request] = []
         """Running requests whose prompt is not wholly scheduled, oldest first."""
         self.refused: Request | None = None
@@ -333,7 +335,26 @@ class VllmScheduler(Scheduler):
         """Forget everything: the engine went down."""
         super().clear()
         version = self.cache.version
-        self.cache = BlockCache(self.capacity, self.block)
+        self.cache.flush()
+        self.cache = self._new_cache()
         self.cache.set_version(version)
         self.prefills = []
         self.refused = None
+
+    def _new_cache(self) -> BlockCache:
+        if self.tell is None:
+            return BlockCache(self.capacity, self.block)
+        return TellingBlockCache(self.capacity, self.block, self.tell)
+
+    def listen(self, tell: Tell) -> None:
+        """Tell what the cache stores and forgets from now on, when it is empty."""
+        self.tell = tell
+        self.cache = self._new_cache()
+
+    def hush(self, plan: Plan) -> None:
+        """The cache has told what this step does; the plan repeats only steps that change nothing findable."""
+        cache = self.cache
+        if cache.queued > cache.free:
+            cache.settle()
+        if plan.repeat > 1:
+            plan.repeat = 1 if plan.chunks else 1 + self.decodes.affordable(plan.repeat - 1, cache.unused)
