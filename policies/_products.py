@@ -2,7 +2,7 @@
 
 The one place that knows products: scenarios (``router: {product, version, policy}``), recorded decisions and the
 reference read it. What a version takes was read from the argument parsers of the published packages: sglang-router
-0.3.0, 0.3.1 and 0.3.2, smg 1.1.0, 1.9.0 and 1.13.0, vllm-router 0.1.12 and 0.1.17; from the tags of THUDM/slime and
+0.2.3 to 0.3.2, smg 1.1.0, 1.9.0 and 1.13.0, vllm-router 0.1.12 and 0.1.17; from the tags of THUDM/slime and
 NVIDIA-NeMo/Gym, and smg-project/smg between its releases. sglang-router 0.3.1 and 0.3.2 hold the code of
 ``consistent_hashing`` and ``prefix_hash`` and their parser refuses the names (THUDM/slime issue 1469; added to
 sgl-project/sglang by pull request 17972 after 0.3.2); ``bucket`` is taken for a prefill pool alone. Versions stand
@@ -43,7 +43,7 @@ class Product:
     """By the product's own names; the default policy stands first among those that a version takes."""
 
 
-_SGLANG = ("0.3.0", "0.3.1", "0.3.2")
+_SGLANG = ("0.2.3", "0.2.4", "0.3.0", "0.3.1", "0.3.2")
 _SMG = ("1.1.0", "1.9.0", "1.13.0")
 _VLLM = ("0.1.12", "0.1.17")
 _SLIME = ("0.2.0", "0.2.1", "0.2.2", "0.2.3", "0.2.4", "0.3.0", "0.3.1")
@@ -64,10 +64,19 @@ PRODUCTS: Final[Mapping[str, Product]] = {
     "sglang-router": Product(
         _SGLANG,
         {
-            "cache_aware": Offer("sglang.cache_aware", _SGLANG, defaults={"0.3.0": {"eviction_interval_secs": 120.0}}),
+            "cache_aware": Offer(
+                "sglang.cache_aware",
+                _SGLANG,
+                defaults={
+                    "0.2.3": {"eviction_interval_secs": 120.0, "miss": "smallest_tree"},
+                    "0.2.4": {"eviction_interval_secs": 120.0},
+                    "0.3.0": {"eviction_interval_secs": 120.0},
+                },
+                option_versions={"miss": ()},
+            ),
             "random": Offer("random", _SGLANG),
             "round_robin": Offer("round_robin", _SGLANG),
-            "power_of_two": Offer("power_of_two", _SGLANG, {"load": "reports_only"}),
+            "power_of_two": Offer("power_of_two", _SGLANG[2:], {"load": "reports_only"}, other_rule=_SGLANG[:2]),
             "manual": Offer("sglang.manual", ("0.3.1", "0.3.2"), option_versions={"assignment_mode": ("0.3.2",)}),
             "bucket": Offer("sglang.bucket", (), inside=_SGLANG),
             "consistent_hashing": Offer("sglang.consistent_hashing", (), inside=("0.3.1", "0.3.2")),
@@ -137,11 +146,16 @@ def _versions(offer: Offer) -> str:
     fixed = "".join(f" with {option} {value}" for option, value in offer.fixed.items())
     said = [f"{', '.join(offer.versions)}{fixed}"] if offer.versions else []
     for option, versions in offer.option_versions.items():
-        said.append(f"{option} from {versions[0]} on")
+        if versions:
+            said.append(f"{option} from {versions[0]} on")
     for version, defaults in offer.defaults.items():
-        said += [f"{option} is {value:g} in {version}" for option, value in defaults.items()]
+        said += [f"{option} is {_plain(value)} in {version}" for option, value in defaults.items()]
     if offer.inside:
         said.append(f"in {', '.join(offer.inside)}, whose command line refuses it")
     if offer.other_rule:
         said.append(f"another rule, not modelled, in {', '.join(offer.other_rule)}")
     return "; ".join(said)
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,9 +1,10 @@
 """Cache-aware routing of sglang-router 0.3.2: a prefix belongs to whoever sent it first."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from policies._content_tree import ContentTree
+from policies._costs import random_lowest
 from policies._load import first_least, is_uneven
 from policies._passes import Passes
 from policies._protocol import Choice, EngineView, FleetView, Led, Pick, Policy, RequestView
@@ -20,7 +21,8 @@ class CacheAware(Policy):
     2. matched share of the prompt ``> cache_threshold`` (strict): the remembered tenant of the deepest node reached;
        inserted for it. If it is unavailable it is deleted from the whole tree, the first available engine is taken
        and nothing inserted.
-    3. otherwise the least loaded engine, first on a tie; inserted for it.
+    3. otherwise the least loaded engine, first on a tie; inserted for it. Up to 0.2.3 (sgl-project/sglang pull request
+       14650) it was the one with the smallest tree, and the first available one if that was down.
 
     Cost O(engines + nodes on the prompt's path). The product counts characters; here tokens stand for them at
     ``chars_per_token`` each, so shares are equal and only the tree's size is converted. Decimal ids that start with the
@@ -30,7 +32,8 @@ class CacheAware(Policy):
     tenant answers where the remembered one is gone depends on a hash map's order there, and is random here.
     Known pathologies: on an idle pool every miss goes to the first engine (400 of 400); siblings and sessions with a
     common system prompt over the threshold are one family on one engine until the spread exceeds 64; while it does,
-    no request gets locality.
+    no request gets locality. Up to 0.2.3 misses go to the engine with the smallest tree, however long its queue is:
+    one that serves few long prompts for long is sent everything.
     Checked against: recorded decisions: sequential, under load, imbalance, two owners, threshold edges, unicode,
     chat, token ids, churn and eviction.
     """
@@ -45,6 +48,8 @@ class CacheAware(Policy):
     """Seconds between eviction passes; 0: never."""
     max_tree_size: int = 1 << 26
     """Characters of its own that each engine may keep in the tree."""
+    miss: Literal["least_loaded", "smallest_tree"] = "least_loaded"
+    """Where a miss goes; ``smallest_tree``, of all engines, is the rule up to 0.2.3."""
 
     reads_content: ClassVar[bool] = True
     arbitrary_order: ClassVar[bool] = True
@@ -92,6 +97,12 @@ class CacheAware(Policy):
                 return available[0], "stale_owner", matched
             tree.attach(place, content, owner)
             return owner, "hit", matched
-        engine = first_least(available)
+        engine = first_least(available) if self.miss == "least_loaded" else self._smallest(fleet, pick)
+        if not engine.is_available:
+            return available[0], "smallest_down", matched
         tree.attach(place, content, engine)
         return engine, "miss", matched
+
+    def _smallest(self, fleet: FleetView, pick: Pick) -> EngineView:
+        """The engine with the smallest tree, available or not; of equal ones any."""
+        return random_lowest(fleet.engines, lambda engine: self._tree.sizes.get(engine, 0), pick)

@@ -1,7 +1,7 @@
 """R7: 64 prompts of 8 samples on 8 mock workers (Relax 147): which policy is how uneven.
 
-Reported per engine: cache_aware 88 80 59 15 106 70 73 21, a CV of 46.2 %; round_robin 64 each. Nothing is said of
-the prompts, nor of how long a mock holds a request, so policies are asked under each assumption. Run as a script it prints all.
+Reported per engine: cache_aware 88 80 59 15 106 70 73 21, a CV of 46.2 %; round_robin 64 each. Nothing is said of the
+prompts, nor of how long a mock holds a request, so policies are asked under each assumption; as a script it prints all.
 """
 
 import math

@@ -4,7 +4,7 @@ import pytest
 
 from policies.sglang.cache_aware import CacheAware as SglangCacheAware
 from policies.vllm.cache_aware import CacheAware as VllmCacheAware
-from tests.policies.worlds import Picks, ask, fleet_of, set_available
+from tests.policies.worlds import Desk, Picks, ask, fleet_of, set_available
 
 POLICIES = pytest.mark.parametrize("cls", [SglangCacheAware, VllmCacheAware])
 
@@ -122,3 +122,27 @@ def test_an_engine_that_left_owns_nothing(cls):
     policy.left(gone, fleet)
     policy.joined(gone, fleet)
     assert choose(0, 1)[1:] == ("miss", 0)
+
+
+def test_misses_went_to_the_smallest_tree():
+    """Up to 0.2.3 a queue of 60 does not count, nor that the engine is down: sgl-project/sglang issue 14305."""
+    desk = Desk(SglangCacheAware(miss="smallest_tree"), 0, 0)
+    desk.choose(desk.request(((1, 1000),)))
+    owner = 1 - desk.choose(desk.request(((2, 100),)))[0]
+    small = 1 - owner
+    desk.load(*((60, 0) if small == 0 else (0, 60)))
+    # Nine more misses of 100 fill its tree up to the other's 1,000; all of them go there, to the back of its queue.
+    assert [desk.choose(desk.request(((3 + each, 100),)))[0] for each in range(9)] == [small] * 9
+    desk.choose(desk.request(((20, 100),)))
+    assert desk.tied == [0, 1]
+    now = Desk(SglangCacheAware(), 60, 0)
+    assert {now.choose(now.request(((each, 100),)))[0] for each in range(9)} == {1}
+
+
+def test_the_smallest_tree_may_be_down():
+    """Then the first available engine serves, and nothing is noted for it."""
+    desk = Desk(SglangCacheAware(miss="smallest_tree"), 0, 0, 0)
+    desk.choose(desk.request(((1, 300),)))
+    desk.up(True, False, True)
+    for each in range(2):
+        assert desk.choose(desk.request(((5, 50),))) == (0, "smallest_down"), each

@@ -101,7 +101,7 @@ def test_the_command_line_of_sglang_router_refuses_consistent_hashing(tmp_path):
     ("router", "words"),
     [
         ({"product": "sglang-roter", "policy": "random"}, "unknown product 'sglang-roter'; did you mean"),
-        ({"product": "sglang-router", "version": "0.3", "policy": "random"}, "known: 0.3.0, 0.3.1, 0.3.2"),
+        ({"product": "sglang-router", "version": "0.3", "policy": "random"}, "known: 0.2.3, 0.2.4, 0.3.0, 0.3.1"),
         ({"product": "sglang-router", "version": 0.3, "policy": "random"}, "a version is a text"),
         ({"version": "0.3.1", "policy": {"kind": "random"}}, "router.version: needs the product"),
         ({"product": "sglang-router", "policy": "cache_awre"}, "did you mean 'cache_aware'?"),
@@ -154,6 +154,17 @@ def test_a_version_moves_an_output(tmp_path):
         placed[version] = log.numpy("requests")["engine"].tolist()
     assert sorted(placed["0.5.0"].count(engine) for engine in range(4)) == [4, 4, 4, 4]
     assert placed["0.5.0"] != placed["c84b7ed4b"]
+
+
+def test_an_older_version_sends_misses_elsewhere(tmp_path):
+    """sglang-router 0.2.3 takes the smallest tree and 0.3.2 the least loaded engine: placements differ."""
+    placed = {}
+    for version in ("0.2.3", "0.3.2"):
+        workload = {**BASE["workload"], "arrivals": {"kind": "poisson", "groups_per_s": 0.1}}
+        found = cell({"product": "sglang-router", "version": version}, tmp_path, workload=workload)
+        placed[version] = sorted(replicate(found, 0).numpy("requests")["engine"].tolist())
+    assert len(set(placed["0.3.2"])) == 1
+    assert len(set(placed["0.2.3"])) == 4
 
 
 def test_arms_may_differ_in_the_version(tmp_path):
