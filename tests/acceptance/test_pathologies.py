@@ -139,6 +139,24 @@ def test_affinity_ends_at_the_129th_id(tmp_path: Path) -> None:
     assert values(found, "larger_table", "prefix_hit_rate")[0] > 0.75
 
 
+def test_rotating_ties_cost_locality(tmp_path: Path) -> None:
+    """P35: the opposite of the idle pool. A turn finds what its engine saw four turns before, half of it at most."""
+    found = result("p35_rotating_ties", tmp_path, pairs=2)
+    assert values(found, "first", "prefix_hit_rate").min() > 0.7
+    assert values(found, "rotate", "prefix_hit_rate").max() < 0.45
+    assert (values(found, "rotate", "prefill_tokens") / values(found, "first", "prefill_tokens")).min() > 2
+
+
+def test_nothing_to_reuse_is_no_loss(tmp_path: Path) -> None:
+    """P32: unique prompts. Cache-aware policies are least load to the last decision; hashing prompts is not."""
+    found = result("p32_nothing_to_reuse", tmp_path, pairs=2)
+    for arm in ("sglang", "vllm"):
+        assert found.arms[arm].decisions == found.arms["least_load"].decisions
+    assert placed(found, "least_load") == [256] * 4
+    assert values(found, "hashed", "load_requests_max_over_mean").min() > 1.03
+    assert (values(found, "hashed", "makespan_s") / values(found, "least_load", "makespan_s")).min() > 1.01
+
+
 @pytest.mark.parametrize("engines", [4, 12])
 def test_a_restart_moves_every_key_of_sglang_and_none_of_smg(engines: int) -> None:
     """A.5: 0.3.2 takes the key modulo a list whose order is drawn at each start; a ring does not know the order."""
