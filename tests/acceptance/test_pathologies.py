@@ -157,6 +157,19 @@ def test_nothing_to_reuse_is_no_loss(tmp_path: Path) -> None:
     assert (values(found, "hashed", "makespan_s") / values(found, "least_load", "makespan_s")).min() > 1.01
 
 
+def test_the_distance_to_the_oracle(tmp_path: Path) -> None:
+    """Sticky and cache-aware placement are within 3 % of full knowledge here; least load is a tenth off or more."""
+    found = result("distance_to_the_oracle", tmp_path, pairs=2)
+    best = values(found, "oracle", "e2e_p95_s")
+    for arm in ("sticky", "cache_aware"):
+        assert values(found, arm, "e2e_p95_s") == pytest.approx(best, rel=0.03), arm
+        assert values(found, arm, "prefix_hit_rate") == pytest.approx(
+            values(found, "oracle", "prefix_hit_rate"), abs=0.01
+        )
+    assert (values(found, "least_load", "e2e_p95_s") / best).min() > 1.1
+    assert values(found, "least_load", "prefill_tokens").min() > 2 * values(found, "oracle", "prefill_tokens").max()
+
+
 @pytest.mark.parametrize("engines", [4, 12])
 def test_a_restart_moves_every_key_of_sglang_and_none_of_smg(engines: int) -> None:
     """A.5: 0.3.2 takes the key modulo a list whose order is drawn at each start; a ring does not know the order."""
