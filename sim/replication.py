@@ -21,6 +21,7 @@ from sim.engine.vllm import VllmScheduler
 from sim.instants import Clock
 from sim.keys import session_keys
 from sim.log.record import Log
+from sim.membership import Manager
 from sim.rng import Streams
 from sim.router import Routes
 from sim.router.build import build_router
@@ -41,7 +42,8 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
     """
     streams = Streams(cell.seed, pair)
     workload = cell.workload.generate(streams, cell.base)
-    names = [f"http://engine-{name[:8]}:30000" for name in streams.names("engine-names", cell.engines)]
+    every = cell.engines + len(cell.membership.joining)
+    names = [f"http://engine-{name[:8]}:30000" for name in streams.names("engine-names", every)]
     env = Clock(initial_time=0)
     log = Log(names, tick_s=tick_s)
     log.deadline_s = cell.client.deadline_s
@@ -50,7 +52,9 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         for index, scheduler in enumerate(build_schedulers(cell, streams, log))
     ]
     doors: list[Any] = [Front(env, each) for each in engines] if cell.client.group_as_one_request else list(engines)
-    router = build_router(env, cell.router, doors, names, streams, log)
+    router = build_router(env, cell.router, doors[: cell.engines], names[: cell.engines], streams, log)
+    if not cell.membership.is_fixed:
+        manage(env, cell, engines, doors, names, router, log, streams)
     client = build_client(env, cell, workload, router, log, streams)
     if cell.client.feedback_cap is not None and isinstance(client, ManagedClient):
         client.control(cell.client.feedback_cap, engines)
@@ -89,6 +93,27 @@ def _passes(training: TrainingSpec, workload: Workload, streams: Streams) -> lis
     return [bool(each) for each in draws < training.acceptance_rate]
 
 
+def manage(
+    env: Clock,
+    cell: Cell,
+    engines: list[Engine],
+    doors: list[Any],
+    names: list[str],
+    router: Routes,
+    log: Log,
+    streams: Streams,
+) -> None:
+    """Plan the changes of the fleet."""
+    membership, around = cell.membership, cell.router.around
+    finds_out = around.health is not None or around.breaker is not None
+    noticed_after_s = membership.noticed_after_s
+    if noticed_after_s is None and not finds_out:
+        noticed_after_s = 0.0
+    place = streams.single("router-order/joins") if cell.router.policy.arbitrary_order else None
+    manager = Manager(env, engines, doors, names, router, log, noticed_after_s=noticed_after_s, place=place)
+    manager.start(cell.engines, membership.changes, membership.failures, streams)
+
+
 @contextmanager
 def without_collector() -> Iterator[None]:
     """Run without the garbage collector's passes: a replication makes no cycles, and many objects that live long."""
@@ -116,12 +141,14 @@ def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:
 
 
 def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:
-    """A scheduler for each engine, each with its own speed and step noise where the scenario names noise."""
-    speeds = streams.column("engine-speed").standard_normal(cell.engines).tolist()
+    """A scheduler for each engine, those that join later last; speeds and step noise are each engine's own."""
+    joining = [next(kind for kind in cell.fleet if kind.name == (name or "")) for name in cell.membership.joining]
+    groups = [(kind, kind.count) for kind in cell.fleet] + [(kind, 1) for kind in joining]
+    speeds = streams.column("engine-speed").standard_normal(cell.engines + len(joining)).tolist()
     schedulers: list[Scheduler] = []
-    for kind in cell.fleet:
+    for kind, count in groups:
         spec, cost, capacity = kind.engine, _cost(kind, cell, streams, log.tick_s), kv_tokens(kind, cell.base)
-        for _ in range(kind.count):
+        for _ in range(count):
             index = len(schedulers)
             factor = math.exp(cell.noise.engine_speed_sigma * speeds[index])
             own = cost if factor == 1.0 else cost.scaled(factor)

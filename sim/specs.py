@@ -1,4 +1,4 @@
-"""What a scenario says of the client and the noise, as plain values.
+"""What a scenario says of the client, of changes of the fleet and of the noise, as plain values.
 
 They stand on the lowest floor so that the parts that act on them need not know the scenario.
 """
@@ -130,6 +130,50 @@ class ClientSpec:
 
 def _is_token(text: str) -> bool:
     return bool(text) and text.isascii() and all(each.isalnum() or each in "!#$%&'*+-.^_`|~" for each in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that happens to the fleet at a given time.
+
+    ``fail``: the engine is gone at once with its cache, and every request inside fails. ``leave``: the router chooses
+    it no more; what it has may end within ``drain_s``, then it is gone. ``join``: new engines, cold.
+    """
+
+    what: Literal["fail", "leave", "join"]
+    """What happens."""
+    at_s: float
+    """When, in seconds of the run."""
+    engine: int | None = field(default=None, metadata={"min": 0})
+    """The engine that fails or leaves, by its number; engines that join are numbered after those of the beginning."""
+    restart_after_s: float | None = None
+    """Time until an engine that failed is back, cold. Null: it does not come back."""
+    drain_s: float | None = None
+    """Time that an engine which leaves has for its requests. Null: as long as they take."""
+    count: int = field(default=1, metadata={"min": 1, "max": 10_000})
+    """Engines that join."""
+    type: str | None = None
+    """Their type, in a fleet of several."""
+
+    def __post_init__(self) -> None:
+        """Refuse what does not belong to the change."""
+        known = {"fail": ("engine", "restart_after_s"), "leave": ("engine", "drain_s"), "join": ("count", "type")}
+        empty = {"engine": None, "restart_after_s": None, "drain_s": None, "count": 1, "type": None}
+        for name, default in empty.items():
+            if name not in known[self.what] and getattr(self, name) != default:
+                raise ValueError(f"{name} has no effect when the change is {self.what}")
+        if self.what != "join" and self.engine is None:
+            raise ValueError(f"engine is missing: the one that is to {self.what}")
+
+
+@dataclass(frozen=True, slots=True)
+class FailuresSpec:
+    """Engines fail at random, each for itself, whatever they are doing; times are exponential."""
+
+    mean_between_s: float = field(metadata={"min": 1e-3})
+    """Mean time that an engine is up."""
+    mean_repair_s: float = field(metadata={"min": 0})
+    """Mean time until it is back, cold."""
 
 
 @dataclass(frozen=True, slots=True)

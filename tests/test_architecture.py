@@ -38,6 +38,7 @@ FLOORS = {
     "sim.trainer": 3,
     "sim.report": 3,
     "sim.scenario": 4,
+    "sim.membership": 4,
     "sim.replication": 4,
     "sim.worker": 5,
     "sim.sweep": 5,
@@ -54,6 +55,7 @@ SIDEWAYS = {
     ("sim.log", "sim.cost"),  # busy time is divided by the cost model's own terms
     ("sim.client", "sim.router"),  # a client hands its requests to a router
     ("sim.trainer", "sim.client"),  # a trainer starts and aborts groups of a client
+    ("sim.replication", "sim.membership"),  # which changes the fleet that a replication builds
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
     ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers

@@ -15,7 +15,7 @@ import polars as pl
 
 from sim.log._idle import window
 from sim.log.account import KINDS, SHARES, account
-from sim.log.record import REASON, STATUS, Log
+from sim.log.record import CHANGE, REASON, STATUS, Log
 
 TIMES = {
     "requests": ("submitted", "arrived", "scheduled", "first_token", "ended"),
@@ -23,6 +23,7 @@ TIMES = {
     "groups": ("arrived", "ended"),
     "engines": ("start", "end", *SHARES),
     "steps": ("start", "end", "updated"),
+    "changes": ("at",),
 }
 Columns = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 
@@ -41,6 +42,8 @@ class Tables:
     """One row a run of equal steps or an idle stretch; ``kind``: busy, idle, tail (idle after the last work), down."""
     steps: pl.DataFrame
     """One row a rollout step; none where no trainer makes any."""
+    changes: pl.DataFrame
+    """One row a change of the fleet; none where it stays as it is."""
     replications: pl.DataFrame
     """One row a pair: ``engines``, ``start_s``, ``makespan_s``, ``prefill_tokens_ideal``, ``deadline_s``,
     ``router_cores``."""
@@ -83,6 +86,9 @@ def read_logs(logs: Sequence[Log], pairs: Sequence[int]) -> Tables:
         ),
         engines=_frame("engines", [account(log) for log in logs], pairs, tick_s, kind=_word("kind", KINDS)),
         steps=_frame("steps", [log.numpy("steps") for log in logs], pairs, tick_s),
+        changes=_frame(
+            "changes", [log.numpy("changes") for log in logs], pairs, tick_s, change=_word("change", CHANGE)
+        ),
         replications=_replications(logs, pairs),
     )
 

@@ -1,4 +1,4 @@
-"""Five tables that one replication writes: requests, decisions, groups, engines, steps.
+"""Six tables that one replication writes: requests, decisions, groups, engines, steps.
 
 Each table is one flat buffer of 64-bit integers, a row after the other (``log.engines.append((0, start, ...))``), so a
 log travels between processes as five blocks of bytes. Times are integer ticks of ``tick_s`` seconds, -1 means "never".
@@ -98,13 +98,27 @@ STEPS = (  # rollout steps, where a trainer makes some
     "age_sum",  # versions between the start of a group and this step, summed over the batch
     "age_max",
 )
-TABLES = {"requests": REQUESTS, "decisions": DECISIONS, "groups": GROUPS, "engines": ENGINES, "steps": STEPS}
+CHANGES = (  # of the fleet, where it changes
+    "at",  # ticks
+    "change",  # FAIL, RESTART, JOIN, LEAVE (the router chooses it no more) or STOP (after its drain)
+    "engine",  # index
+)
+TABLES = {
+    "requests": REQUESTS,
+    "decisions": DECISIONS,
+    "groups": GROUPS,
+    "engines": ENGINES,
+    "steps": STEPS,
+    "changes": CHANGES,
+}
 
 FINISHED, FAILED, REJECTED, ABORTED, UNFINISHED = range(5)
 STATUS = ("finished", "failed", "rejected", "aborted", "unfinished")
 NO_ENGINE, TIMEOUT_408, LIMIT_429, ENGINE_FAILED, RETRIES_EXHAUSTED = range(1, 6)
 REASON = ("none", "no_engine", "timeout_408", "limit_429", "engine_failed", "retries_exhausted")
 IDLE, BUSY, DOWN = range(3)
+FAIL, RESTART, JOIN, LEAVE, STOP = range(5)
+CHANGE = ("fail", "restart", "join", "leave", "stop")
 
 
 class Table:
@@ -153,6 +167,7 @@ class Log:
 
     __slots__ = (
         "branches",
+        "changes",
         "codes",
         "costs",
         "deadline_s",
@@ -185,6 +200,7 @@ class Log:
         self.groups = Table(GROUPS)
         self.engines = Table(ENGINES)
         self.steps = Table(STEPS)
+        self.changes = Table(CHANGES)
 
     def branch_code(self, name: str) -> int:
         """The number that stands for a branch name in the decisions table."""

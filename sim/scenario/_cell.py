@@ -17,7 +17,7 @@ from sim.closed import Part, plain
 from sim.errors import ScenarioError
 from sim.router.spec import Around, RouterSpec
 from sim.scenario._errors import placed
-from sim.scenario._fleet import EngineType, memory_files, settle
+from sim.scenario._fleet import EngineType, Membership, membership, memory_files, settle
 from sim.scenario._model import CellModel, validate_cell
 from sim.scenario._yaml import Document, Origin, Place
 from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec
@@ -35,6 +35,7 @@ class Cell:
     seed: int
     fleet: tuple[EngineType, ...]
     """Types of engines; one where all are alike. Engines are numbered type after type."""
+    membership: Membership
     noise: NoiseSpec
     workload: Any
     client: ClientSpec
@@ -60,7 +61,7 @@ class Cell:
 
     @property
     def engines(self) -> int:
-        """Number of engines."""
+        """Number of engines at the beginning."""
         return sum(kind.count for kind in self.fleet)
 
     @property
@@ -115,6 +116,7 @@ def make(model: CellModel, arm: str, seed: int, base: Path, known_hash: str | No
         arm=arm,
         seed=seed,
         fleet=kinds,
+        membership=membership(model.fleet, kinds),
         noise=model.fleet.noise,
         workload=foreign.guard(model.workload.value),
         client=client,

@@ -5,7 +5,7 @@ Engines are all alike (``engines: 4`` beside ``engine: {...}``), or of named typ
 change one of them; a count of 0 leaves it out. Engines are numbered type after type, in order of the types' names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -30,7 +30,7 @@ from sim.cost._profiles import Profile
 from sim.engine.spec import EngineSpec, resolve
 from sim.scenario._errors import PlacedError, placed
 from sim.scenario._yaml import Place
-from sim.specs import NoiseSpec
+from sim.specs import Change, FailuresSpec, NoiseSpec
 
 MOST_ENGINES: Final = 100_000
 
@@ -76,6 +76,25 @@ class FleetModel(Closed):
         default_factory=NoiseSpec, description="What no recording fixes, as standard deviations."
     )
 
+    changes: list[built(Change)] = Field(  # type: ignore[valid-type]
+        default_factory=list, description="What happens to the fleet at given times."
+    )
+    failures: built(FailuresSpec) | None = Field(  # type: ignore[valid-type]
+        default=None, description="Failures of engines at random; absent: none."
+    )
+    noticed_after_s: Annotated[float, Field(ge=0, le=1e9)] | None = Field(
+        default=None,
+        description="Time after a failure until whoever manages the fleet takes the engine from the router's list, and "
+        "after its return until it is put back. Absent: at once; where the router has `health` or `breaker`, it is left "
+        "to these.",
+    )
+
+    @model_validator(mode="after")
+    def _check_changes(self) -> "FleetModel":
+        if self.noticed_after_s is not None and not self.failures and all(each.what != "fail" for each in self.changes):
+            raise refuse("has no effect: no engine fails", "noticed_after_s")
+        return self
+
     @model_validator(mode="after")
     def _check_engine(self) -> "FleetModel":
         if isinstance(self.engines, int):
@@ -88,6 +107,26 @@ class FleetModel(Closed):
         if not 1 <= total <= MOST_ENGINES:
             raise refuse(f"the counts must sum to 1 or more, at most {MOST_ENGINES:,}, not {total:,}", "engines")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """How the fleet changes during a run."""
+
+    changes: tuple[Change, ...] = ()
+    failures: FailuresSpec | None = None
+    noticed_after_s: float | None = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """The same engines serve from the beginning to the end."""
+        return not self.changes and self.failures is None
+
+    @property
+    def joining(self) -> list[str | None]:
+        """Type of each engine that joins, in the order of their numbers, which is that of their times."""
+        in_time = sorted(self.changes, key=lambda each: each.at_s)
+        return [each.type for each in in_time if each.what == "join" for _ in range(each.count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +206,15 @@ def kv_tokens(kind: EngineType, base: Path) -> int:
 
 def settle(model: FleetModel, base: Path) -> tuple[tuple[EngineType, ...], dict[str, Any]]:
     """The types of engines that a fleet has, and the fleet as plain data with every default named."""
-    noise = plain(model.noise)
+    others = {
+        "noise": plain(model.noise),
+        "changes": [plain(each) for each in model.changes],
+        "failures": None if model.failures is None else plain(model.failures),
+        "noticed_after_s": model.noticed_after_s,
+    }
     if isinstance(model.engines, int):
         kind, engine = _settle("", model.engines, model.engine, base)
-        return (kind,), {"engines": model.engines, "engine": engine, "noise": noise}
+        return (kind,), {"engines": model.engines, "engine": engine, **others}
     kinds: list[EngineType] = []
     types: dict[str, Any] = {}
     for name, each in sorted(model.engines.items()):
@@ -178,7 +222,22 @@ def settle(model: FleetModel, base: Path) -> tuple[tuple[EngineType, ...], dict[
         types[name] = {"count": each.count, "engine": engine}
         if each.count:
             kinds.append(kind)
-    return tuple(kinds), {"engines": types, "engine": None, "noise": noise}
+    return tuple(kinds), {"engines": types, "engine": None, **others}
+
+
+def membership(model: FleetModel, kinds: Sequence[EngineType]) -> Membership:
+    """How the fleet changes; PlacedError for a change of an engine that there is not."""
+    found = Membership(tuple(model.changes), model.failures, model.noticed_after_s)
+    engines = sum(kind.count for kind in kinds) + len(found.joining)
+    names = [kind.name for kind in kinds]
+    for number, each in enumerate(found.changes):
+        place: Place = ("fleet", "changes", number)
+        if each.engine is not None and each.engine >= engines:
+            raise PlacedError((*place, "engine"), f"there is no engine {each.engine}: they are 0 to {engines - 1}")
+        if each.what == "join" and (each.type or "") not in names:
+            known = f"types are {', '.join(names)}" if names != [""] else "all engines of this fleet are alike"
+            raise PlacedError((*place, "type"), f"no such type; {known}")
+    return found
 
 
 def _settle(name: str, count: int, spec: Any, base: Path) -> tuple[EngineType, dict[str, Any]]:
