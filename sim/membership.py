@@ -33,8 +33,9 @@ class Manager:
         noticed_after_s: float | None,
         place: random.Random | None,
     ) -> None:
-        """``engines`` are all that ever serve, ``doors`` what a router hands requests to. ``noticed_after_s`` None: the router finds out about failures itself.
+        """``engines`` are all that ever serve, ``doors`` what a router hands requests to.
 
+        ``noticed_after_s`` None: the router finds out about failures itself.
         ``place``: draws where a router iterates an engine that joins; None: last.
         """
         self.env = env

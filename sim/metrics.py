@@ -12,8 +12,9 @@ from typing import Literal
 import polars as pl
 
 from sim.log.frames import Tables
+from sim.moves import recoveries, with_moves
 
-Source = Literal["requests", "decisions", "groups", "engines", "loads", "steps", "replications"]
+Source = Literal["requests", "decisions", "groups", "engines", "loads", "steps", "changes", "replications"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,31 @@ _WORK = (
         pl.col("preemptions").sum(),
     ),
     Metric(
+        "moved_turns_rate",
+        "share",
+        "none",
+        "requests",
+        "Share of later turns that ran on another engine than the turn before; none where no session has two turns.",
+        pl.when(pl.col("is_later").any()).then(pl.col("is_moved").sum() / pl.col("is_later").sum()),
+    ),
+    Metric(
+        "reprefilled_tokens",
+        "tokens",
+        "lower",
+        "requests",
+        "Tokens of moved turns that were in the prompt of the turn before, and that the new engine had not cached.",
+        pl.col("reprefilled_tokens").sum(),
+    ),
+    Metric(
+        "recovery_s",
+        "s",
+        "lower",
+        "changes",
+        "Longest time, over the changes of a fleet, until the hit rate over the last 50 requests is again 90 % of what "
+        "it was over the 50 before the change; none where the fleet stays as it is, or does not recover.",
+        pl.when(pl.col("recovery_s").is_not_null().all()).then(pl.col("recovery_s").max()),
+    ),
+    Metric(
         "idle_with_queue_s",
         "s",
         "lower",
@@ -425,9 +451,9 @@ def measure(tables: Tables) -> pl.DataFrame:
         batches, on="pair", how="left"
     )
     sources = {
-        "requests": tables.requests.join(per_pair, on="pair", how="left").with_columns(
-            pl.when(finished).then(pl.col(name)).alias(name) for name in ("ttft_s", "e2e_s")
-        ),
+        "requests": with_moves(tables.requests)
+        .join(per_pair, on="pair", how="left")
+        .with_columns(pl.when(finished).then(pl.col(name)).alias(name) for name in ("ttft_s", "e2e_s")),
         "decisions": tables.decisions.join(
             tables.replications.select("pair", "makespan_s", "router_cores"), on="pair", how="left"
         ),
@@ -435,6 +461,7 @@ def measure(tables: Tables) -> pl.DataFrame:
         "engines": tables.engines,
         "loads": engine_loads(tables),
         "steps": tables.steps,
+        "changes": recoveries(tables),
         "replications": tables.replications,
     }
     values = tables.replications.select("pair")

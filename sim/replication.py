@@ -23,7 +23,7 @@ from sim.keys import session_keys
 from sim.log.record import Log
 from sim.membership import Manager
 from sim.rng import Streams
-from sim.router import Routes
+from sim.router import Members, Routes
 from sim.router.build import build_router
 from sim.scenario import Cell, EngineType, explicit_keys, kv_tokens
 from sim.trainer import Trainer
@@ -99,7 +99,7 @@ def manage(
     engines: list[Engine],
     doors: list[Any],
     names: list[str],
-    router: Routes,
+    router: Members,
     log: Log,
     streams: Streams,
 ) -> None:

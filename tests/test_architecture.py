@@ -32,6 +32,7 @@ FLOORS = {
     "sim.foreign": 2,
     "sim.engine": 2,
     "sim.metrics": 2,
+    "sim.moves": 2,
     "sim.calibration": 2,
     "sim.router": 3,
     "sim.client": 3,
@@ -53,6 +54,7 @@ FLOORS = {
 SIDEWAYS = {
     ("sim.registry", "sim.errors"),  # an unknown kind is a user's error
     ("sim.log", "sim.cost"),  # busy time is divided by the cost model's own terms
+    ("sim.metrics", "sim.moves"),  # measures take sessions that moved from there
     ("sim.client", "sim.router"),  # a client hands its requests to a router
     ("sim.trainer", "sim.client"),  # a trainer starts and aborts groups of a client
     ("sim.replication", "sim.membership"),  # which changes the fleet that a replication builds
@@ -68,6 +70,7 @@ ALLOWED = {
         "sim.log.frames",
         "sim.log.store",
         "sim.metrics",
+        "sim.moves",
         "sim.charts",
         "sim.report",
         "sim.sweep",

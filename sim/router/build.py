@@ -9,7 +9,7 @@ from sim.foreign import checked
 from sim.instants import Clock
 from sim.log.record import Log
 from sim.rng import Streams
-from sim.router import Routes
+from sim.router import Members
 from sim.router._caches import LaggedCaches
 from sim.router._replicas import Assignment, ByConnection, ByLot, Front
 from sim.router.full import FullRouter
@@ -19,7 +19,7 @@ from sim.router.spec import ExactIndex, RouterSpec
 
 def build_router(
     env: Clock, spec: RouterSpec, engines: Sequence[Engine], urls: Sequence[str], streams: Streams, log: Log
-) -> Routes:
+) -> Members:
     """The plain router where it will do, else one with all that is asked for, in as many replicas; started."""
     around = spec.around
     is_plain = around.is_plain and not spec.policy.sees_all

@@ -85,8 +85,8 @@ class FleetModel(Closed):
     noticed_after_s: Annotated[float, Field(ge=0, le=1e9)] | None = Field(
         default=None,
         description="Time after a failure until whoever manages the fleet takes the engine from the router's list, and "
-        "after its return until it is put back. Absent: at once; where the router has `health` or `breaker`, it is left "
-        "to these.",
+        "after its return until it is put back. Absent: at once; where the router has `health` or `breaker`, it is "
+        "left to these.",
     )
 
     @model_validator(mode="after")

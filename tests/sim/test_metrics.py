@@ -43,6 +43,9 @@ BY_HAND = {
     "prefill_tokens_ideal": 300,
     "recomputed_tokens": 10,
     "preemptions": 1,
+    "moved_turns_rate": 0,  # r1 stays with r0's engine; r5 was never admitted
+    "reprefilled_tokens": 0,
+    "recovery_s": None,  # the fleet stays as it is
     "idle_with_queue_s": 1,  # engine 0 idles 10-13 while r3 waits 9-11
     "tail_idle_share": (5 + 7) / (2 * 25),
     "router_utilisation": 6 / (2 * 25),

@@ -155,7 +155,9 @@ def test_ctrl_c_leaves_nothing_half_written(path: Path, tmp_path: Path, jobs: st
     child = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    time.sleep(2.5)
+    assert child.stdout is not None
+    child.stdout.readline()
+    time.sleep(0.5)
     os.killpg(child.pid, signal.SIGINT)
     printed, errors = child.communicate(timeout=60)
     assert printed.splitlines()[-1] == "interrupted"
