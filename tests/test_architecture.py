@@ -22,6 +22,7 @@ FLOORS = {
     "sim.specs": 1,
     "sim.training": 1,
     "sim.keys": 1,
+    "sim.occupancy": 1,
     "sim.placement": 1,
     "sim.workload": 1,
     "sim.cost": 1,

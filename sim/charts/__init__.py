@@ -4,6 +4,7 @@ paired_ratios    every pair as a dot, mean and interval          ratio_by_cell  
 slopes           each pair of runs as a line between arms        metric_by_load  a metric over a swept field
 completion_cdf   group completion with its p95 interval          winner_map      who wins over two swept fields
 frontier         prefix hits against balance                     residuals       predicted against measured steps
+shapes           distributions of what a workload holds
 """
 
 from sim.charts.cells import metric_by_load, ratio_by_cell, winner_map
@@ -12,6 +13,7 @@ from sim.charts.files import save
 from sim.charts.frontier import frontier, pareto
 from sim.charts.paired import NO_CLASS, Chart, paired_ratios
 from sim.charts.residuals import residuals
+from sim.charts.shapes import shapes
 from sim.charts.slopes import slopes
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "ratio_by_cell",
     "residuals",
     "save",
+    "shapes",
     "slopes",
     "winner_map",
 ]

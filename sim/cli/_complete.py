@@ -52,6 +52,14 @@ def scenario(_: click.Context, __: click.Parameter, start: str) -> list[Completi
     return _items([*(name for name in shipped() if name.startswith(start)), *_paths(start)])
 
 
+def workload(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem[Any]]:
+    """Names of presets and of shipped scenarios, YAML files and folders."""
+    from sim.scenario._find import shipped
+    from sim.scenario._presets import names
+
+    return _items([*(name for name in (*names(), *shipped()) if name.startswith(start)), *_paths(start)])
+
+
 def arm(context: click.Context, _: click.Parameter, start: str) -> list[CompletionItem[Any]]:
     """Arms of the scenario that stands before."""
     names = (_document(context).get("arms") or {}) if start.isprintable() else {}

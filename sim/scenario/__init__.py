@@ -4,7 +4,8 @@ from sim.scenario._cell import RESULTS_VERSION, Cell
 from sim.scenario._check import Checked, Facts, check, differences, resolved_document
 from sim.scenario._find import locate, shipped
 from sim.scenario._fleet import EngineType, kv_tokens
-from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario
+from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario, load_workload
+from sim.scenario._presets import names as presets
 from sim.scenario._rules import explicit_keys
 from sim.scenario._schema import schema
 from sim.scenario._sweep import Sweep, Variant, load_sweep
@@ -27,7 +28,9 @@ __all__ = [
     "kv_tokens",
     "load_scenario",
     "load_sweep",
+    "load_workload",
     "locate",
+    "presets",
     "resolved_document",
     "schema",
     "shipped",

@@ -14,7 +14,7 @@ from sim.scenario._find import locate
 from sim.scenario._model import MOST_PAIRS, CellModel, ScenarioModel, StopModel, validate_cell, validate_scenario
 from sim.scenario._presets import expand
 from sim.scenario._rules import check_cell
-from sim.scenario._yaml import Document, read
+from sim.scenario._yaml import Document, Origin, read
 
 BLOCKS: Final = tuple(CellModel.model_fields)
 """What a cell is made of, and what an arm may override."""
@@ -95,6 +95,21 @@ def open_document(path_or_name: str | Path, overrides: Sequence[str] = ()) -> tu
     for assignment in overrides:
         document = _merge.set_path(document, assignment)
     return document, path
+
+
+def load_workload(name: str, workload: dict[str, Any], overrides: Sequence[str] = (), engines: int = 1) -> Scenario:
+    """A scenario of one plain arm around a workload that is not in a file; files are found from the current folder."""
+    plain = {"preset": "vllm", "kv_tokens": 1_000_000_000, "cost": {"kind": "constant", "step_ms": 1.0}}
+    data = {
+        "name": "workload",
+        "fleet": {"engines": engines, "engine": plain},
+        "workload": workload,
+        "router": {"policy": {"kind": "round_robin"}},
+    }
+    document = Document(data, {(): Origin(f"{name}:", 0, ())})
+    for assignment in overrides:
+        document = _merge.set_path(document, assignment)
+    return assemble(document, Path.cwd() / "workload.yaml")
 
 
 def assemble(document: Document, path: Path) -> Scenario:
