@@ -20,6 +20,8 @@ from sim.scenario._rules import explicit_keys, reads_key
 
 ENOUGH_GROUPS: Final = 60
 """Groups below which a 95 % quantile over them is little else than the slowest one."""
+FULL_AND_HALF: Final = 1.5
+"""Sessions under way over requests that fit, above which a cap is told: some are with their tools, and sizes differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def check(scenario: Scenario) -> Checked:
             facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
             found = [*_rooms(cell, facts[name]), *_keys(cell), *_idle_fields(cell), *idle_keys(cell)]
             found += _steps(cell, totals[world])
+            found += _caps(cell, facts[name])
             found += [f"router.policy.{field}" for field in _said_idle(cell)]
             for kind in cell.fleet:
                 found += [*_profiles(kind, cell), *_states(kind, cell)]
@@ -156,6 +159,22 @@ def _rooms(cell: Cell, facts: Facts) -> Iterator[str]:
         raise PlacedError(
             ("workload",),
             f"no request fits: the smallest needs {smallest} tokens with its limit, an engine has {max(rooms)[0]}",
+        )
+
+
+def _caps(cell: Cell, facts: Facts) -> Iterator[str]:
+    """A cap far above what memory holds makes requests wait, or lose what they computed."""
+    cap = cell.client.cap(cell.engines)
+    if cap is None:
+        return
+    totals = facts.workload
+    mean = (totals["prompt_tokens"] + totals["output_tokens"]) / max(totals["requests"], 1)
+    under_way = min(cap, totals["sessions"])
+    fit = sum(kind.count * int(facts.engines[kind.name].kv_tokens // mean) for kind in cell.fleet)
+    if under_way > FULL_AND_HALF * fit:
+        yield (
+            f"the client keeps up to {under_way:,} sessions under way, the fleet has room for {fit:,} requests of mean "
+            f"size ({mean:,.0f} tokens): the others wait, or lose their memory"
         )
 
 
