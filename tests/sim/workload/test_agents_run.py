@@ -103,6 +103,13 @@ def test_one_at_a_time_on_one_engine_computes_the_ideal(pair, mode, context):
     assert log.prefill_ideal <= computed <= log.prefill_ideal + whole
 
 
+@pytest.mark.parametrize("kind", ["sglang.cache_aware", "smg.consistent_hashing", "least_load", "power_of_two"])
+def test_one_engine_makes_policies_agree(kind):
+    """L6: with one engine nothing of forks or of a population depends on who routes."""
+    tables = [run(cell(policy={"kind": each}))[1].numpy("requests") for each in ("round_robin", kind)]
+    assert all(np.array_equal(tables[0][name], tables[1][name]) for name in tables[0])
+
+
 def test_sub_agents_with_their_agents_key_stay_with_it():
     """Sticky routing sends a sub-agent where its agent is; with a key of its own it goes anywhere."""
     policy = {"kind": "smg.consistent_hashing"}
