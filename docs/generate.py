@@ -207,8 +207,8 @@ def presets() -> str:
     return (
         "\n# Presets\n\n"
         "`workload: {preset: NAME, ...}` is a workload of the preset's kind; what a scenario says comes first,\n"
-        "key by key. Files in `sim/workload/presets/`; some give the client a cap too. `windtunnel check` shows what\n"
-        "comes of it, `windtunnel workload NAME` what it generates.\n\n"
+        "key by key. Files in `sim/workload/presets/`; some give `client`, `training` too. `windtunnel check` shows\n"
+        "what comes of it, `windtunnel workload NAME` what it generates.\n\n"
         f"{table(('preset', 'kind', 'what it is, and what it rests on'), rows)}"
     )
 

@@ -87,6 +87,16 @@ def test_the_client_of_a_preset_is_a_default(tmp_path):
     assert cell(tmp_path, "{preset: swe-agent}", "client: {key_scope: session}").client.max_sessions_in_flight == 1024
 
 
+def test_rollout_steps_of_a_preset_are_a_default(tmp_path):
+    """Over-sampling and abort, or updates in flight, unless the scenario says what a step is, or that there is none."""
+    math, swe = (cell(tmp_path, f"{{preset: {name}}}").training for name in ("math-grpo", "swe-agent"))
+    assert (math.groups_per_step, math.oversampling_batch, math.unfinished) == (128, 256, "drop")
+    assert (swe.max_staleness, swe.update.in_flight, swe.update.cache) == (1, "continue", "keep")
+    resumed = cell(tmp_path, "{preset: math-grpo}", "training: {unfinished: resume}").training
+    assert (resumed.groups_per_step, resumed.unfinished) == (128, "resume")
+    assert cell(tmp_path, "{preset: math-grpo}", "training: null").training is None
+
+
 def test_arms_may_change_the_preset_and_its_fields(tmp_path):
     """An arm is laid over the base, and the preset under both."""
     found = scenario(
