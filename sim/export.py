@@ -92,7 +92,7 @@ def _arms(cells: dict[str, Cell]) -> list[dict[str, Any]]:
         {
             "name": name,
             "cell": cell.hash,
-            "key_scope": cell.client.scope,
+            "client": cell.resolved["client"],
             "key_header": cell.client.header,
             "policy": cell.resolved["router"]["policy"],
         }

@@ -18,9 +18,10 @@ import numpy as np
 
 from sim.errors import ScenarioError
 from sim.rng import Streams
-from sim.workload._arrivals import AtOnce, Poisson
+from sim.workload._arrivals import Arrivals
 from sim.workload._check import MOST_SECONDS, positive, within
 from sim.workload._lengths import Floats, Ints
+from sim.workload._located import files_within, located
 from sim.workload._model import Encoding, Travel, Turn, Workload
 from sim.workload._replay import Replay
 from sim.workload._rows import find
@@ -62,7 +63,7 @@ class Trace:
     """Groups arrive this many times as fast as recorded; waits inside a session stay."""
     time_scale: float = 1.0
     """All recorded times and waits are this many times as long."""
-    arrivals: AtOnce | Poisson | None = None
+    arrivals: Arrivals | None = None
     """When groups arrive; absent: as recorded."""
     token_s: float = 0.0
     """Seconds that a generated token took in the recording, where the file does not say how long an answer took."""
@@ -100,15 +101,15 @@ class Trace:
         Travel(self.encoding or "chat", self.chars_per_token)
 
     def files(self, base: Path) -> list[Path]:
-        """The recording."""
-        return files_of(base / self.file)
+        """The recording, and what arrivals read."""
+        return [*files_of(base / self.file), *files_within(self.arrivals, base)]
 
     def generate(self, streams: Streams, base: Path) -> Workload:
         """The sessions of one replication."""
         recording = self.recording(base)
         groups = self._groups(streams, recording)
         chosen = choose(recording, groups) if self.pace == "sessions" else one_by_one(recording, groups)
-        arrival_s = self._arrivals(streams, chosen)
+        arrival_s = self._arrivals(streams, chosen, base)
         workload = Replay(
             self._limited(self._stretched(chosen.turns)),
             chosen.group_of,
@@ -122,6 +123,7 @@ class Trace:
         )
         workload.key_owner = chosen.key_owner
         workload.follows = chosen.follows
+        workload.has_boots = any(each[0].delay_s for each in chosen.turns)
         workload.keys = chosen.keys or workload.keys
         return workload
 
@@ -159,9 +161,9 @@ class Trace:
             groups = [groups[each] for each in drawn.tolist()]
         return groups
 
-    def _arrivals(self, streams: Streams, chosen: Chosen) -> Floats:
+    def _arrivals(self, streams: Streams, chosen: Chosen, base: Path) -> Floats:
         if self.arrivals is not None:
-            return self.arrivals.times(streams.column("workload/arrivals"), len(chosen.at_s))
+            return located(self.arrivals, base).times(streams.column("workload/arrivals"), len(chosen.at_s))
         start = self.window_s[0] if self.window_s else 0.0
         times: Floats = (chosen.at_s - start) * (self.time_scale / self.rate_scale)
         within("rate_scale: the last arrival, in seconds,", float(times.max()), 0, MOST_SECONDS)

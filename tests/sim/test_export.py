@@ -99,9 +99,13 @@ def test_arms_with_other_workloads_are_exported_one_by_one(tmp_path, capsys):
 
 
 def test_sub_agents_are_exported(tmp_path):
-    """Forks are in the trace of this program, and in Dynamo's rows."""
+    """Forks are in the trace of this program, and a run of it is the run of what was exported."""
     data = Path(__file__).parents[1] / "data" / "traces" / "weka" / "plain"
-    override = f"workload={{kind: trace, file: {data}, limit: 10}}"
+    trace = {"kind": "trace", "file": str(data), "time_scale": 0.01}
+    override = f"workload={json.dumps(trace)}"
     assert main(["export", "smoke", "-o", str(tmp_path), "--set", override, "--format", "windtunnel"]) == 0
     again = Trace("windtunnel-0.jsonl").generate(Streams(1), tmp_path)
-    assert again.children == Trace(str(data), limit=10).generate(Streams(1), tmp_path).children
+    assert again.children == Trace(str(data), time_scale=0.01).generate(Streams(1), tmp_path).children != {}
+    replayed = load_scenario("smoke", (f"workload={{kind: trace, file: {tmp_path / 'windtunnel-0.jsonl'}}}",))
+    one, other = (replicate(each.arms[each.baseline], 0) for each in (load_scenario("smoke", (override,)), replayed))
+    assert bytes(one.requests.data) == bytes(other.requests.data) != b""

@@ -124,13 +124,21 @@ def _ms(seconds: float) -> float | int:
 def _when(workload: Workload, session: Session, index: int) -> dict[str, Any]:
     if index:
         return {"delay": _ms(session.turns[index].delay_s)}
-    return {"timestamp": _ms(float(workload.arrival_s[session.group]))}
+    return {"timestamp": _ms(_starts_s(workload, session))}
+
+
+def _starts_s(workload: Workload, session: Session) -> float:
+    """When the first request of a session is sent, if nothing holds the session back."""
+    return float(workload.arrival_s[session.group]) + session.turns[0].delay_s
 
 
 def _by_arrival(workload: Workload) -> Iterator[Session]:
     """Sessions that start by the clock, in the order in which they do."""
     started = {child.session for children in workload.children.values() for child in children}
-    return (session for session in in_order(workload) if session.id not in started)
+    sessions = (session for session in in_order(workload) if session.id not in started)
+    if not workload.has_boots:
+        return sessions
+    return iter(sorted(sessions, key=lambda session: _starts_s(workload, session)))
 
 
 def _refuse_graphs(workload: Workload, form: str) -> None:

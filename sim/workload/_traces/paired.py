@@ -10,7 +10,8 @@
 share what their spans agree in. A load generator makes a text of each source once and cuts it. ``output_source`` is the
 source that the answer continues, -1 if no later prompt has it. ``arrive``: at a time (``rank`` orders one instant),
 after a group has ended, or after a request, a sub-agent's first call after its parent's; ``joins`` names sub-agents
-(sessions) that must have ended too. ``shared_len``: tokens that a request above has as well.
+(sessions) that must have ended too; ``boot_s`` is what lies between a session's place and its first request.
+``shared_len``: tokens that a request above has as well.
 """
 
 import json
@@ -99,9 +100,10 @@ class _Starts:
             parent, child = self._parent[session]
             return {"mode": "after", "after_rid": self._first[parent] + child.after_turn, "delay_s": child.delay_s}
         t, rank = float(workload.arrival_s[group]), self._rank[group]
+        boot = {"boot_s": delay_s} if delay_s else {}
         if group in workload.follows:
-            return {"mode": "after_group", "group": int(workload.follows[group]), "delay_s": t, "rank": rank}
-        return {"mode": "at", "t": t, "rank": rank}
+            return {"mode": "after_group", "group": int(workload.follows[group]), "delay_s": t, "rank": rank, **boot}
+        return {"mode": "at", "t": t, "rank": rank, **boot}
 
 
 def read_whole(path: Path) -> Recording:
@@ -129,7 +131,8 @@ def read_whole(path: Path) -> Recording:
         elif session != len(recording.sessions) - 1 or turn != len(recording.sessions[-1].turns):
             raise row.refuse(f"session and turn must follow those above, not be {session} and {turn}")
         line = recording.sessions[session]
-        delay_s = arrive.number("delay_s", MOST_SECONDS) if turn else 0.0
+        wait = "delay_s" if turn else "boot_s"
+        delay_s = arrive.number(wait, MOST_SECONDS) if turn or arrive.has(wait) else 0.0
         if turn and arrive.has("joins"):
             line.joins[turn] = [row.check_whole("each of joins", each, 0, _LAST_SOURCE) for each in arrive.get("joins")]
         line.turns.append(_turn(row, delay_s))

@@ -10,7 +10,7 @@ import pytest
 from policies._content import PRIVATE, common_prefix, count
 from sim.errors import ScenarioError
 from sim.rng import Streams
-from sim.workload._arrivals import Poisson
+from sim.workload._arrivals import Poisson, Recorded
 from sim.workload._model import Child
 from sim.workload._reuse import ideal_prefill_tokens
 from sim.workload.trace import Trace
@@ -352,6 +352,11 @@ def test_windows_samples_and_rates(tmp_path):
     arrivals = taken(arrivals=Poisson("poisson", 2.0))[1]
     assert arrivals == sorted(arrivals)
     assert arrivals[1] % 1
+    (tmp_path / "times.csv").write_text("at\n" + "".join(f"{3 * index}\n" for index in range(20)))
+    recorded = Trace("t.jsonl", arrivals=Recorded("recorded", "times.csv", "at"))
+    assert generate(recorded, tmp_path).arrival_s.tolist() == [3.0 * index for index in range(20)]
+    assert recorded.files(tmp_path) == [tmp_path / "t.jsonl", tmp_path / "times.csv"]
+    assert generate(Trace("t.jsonl", encoding="input_ids"), tmp_path).chars_per_token == 5.5
     drawn = generate(Trace("t.jsonl", resample=True), tmp_path)
     assert drawn.sessions == 20
     assert len({each[0] for each in lengths(drawn)}) < 20

@@ -39,7 +39,7 @@ def workloads(draw):
     groups = draw(st.integers(1, 4))
     group_of = [*range(groups), *draw(st.lists(st.integers(0, groups - 1), max_size=4))]
     given_turns = [draw(st.lists(turns(), min_size=1, max_size=4)) for _ in group_of]
-    given_turns = [[each[0]._replace(delay_s=0.0), *each[1:]] for each in given_turns]
+    boots = draw(st.booleans())
     arrival_s = np.array([draw(st.sampled_from([0.0, 1.5, 2.25]) | SECONDS) for _ in range(groups)])
     follows = {group: group - 1 for group in range(1, groups) if draw(st.booleans())}
     clocked = [group for group in range(groups) if group not in follows]
@@ -51,9 +51,14 @@ def workloads(draw):
             after = draw(st.integers(0, len(given_turns[parent]) - 1))
             later = [ALONE, *range(after + 1, len(given_turns[parent]))]
             children.setdefault(parent, []).append(Child(session, after, draw(SECONDS), draw(st.sampled_from(later))))
+    children_ids = {child.session for each in children.values() for child in each}
+    for session, each in enumerate(given_turns):
+        if not boots or session in children_ids:
+            each[0] = each[0]._replace(delay_s=0.0)
     travel = Travel(draw(st.sampled_from(["text", "chat", "input_ids"])), draw(st.none() | st.floats(0.5, 9)))
     workload = Replay(given_turns, np.array(group_of), arrival_s, np.array(order), travel, children)
     workload.follows = follows
+    workload.has_boots = any(each[0].delay_s for each in given_turns)
     if draw(st.booleans()):
         workload.key_owner = np.array([draw(st.sampled_from([each, group_of[each]])) for each in range(len(group_of))])
     return workload
@@ -71,14 +76,14 @@ def sessions(workload):
 
 @given(workloads())
 def test_an_exported_workload_is_the_same_workload(workload):
-    """Sessions, times, groups, order, forks, keys, encoding: all as they were."""
+    """Sessions, times, groups, order, forks, boots, keys, encoding: all as they were."""
     again = read_back("".join(lines(workload, {"pair": 0}, {}, None)))
     assert sessions(again) == sessions(workload)
     assert again.group_of.tolist() == workload.group_of.tolist()
     assert again.arrival_s.tolist() == workload.arrival_s.tolist()
     assert again.order.tolist() == workload.order.tolist()
     assert again.children == workload.children
-    assert again.follows == workload.follows
+    assert (again.follows, again.has_boots) == (workload.follows, workload.has_boots)
     assert (again.key_owner is None) == (workload.key_owner is None)
     if workload.key_owner is not None:
         assert again.key_owner.tolist() == workload.key_owner.tolist()
@@ -193,6 +198,15 @@ def test_sub_agents_come_back_from_dynamo_rows():
     for form in ("mooncake", "aiperf"):
         with pytest.raises(ScenarioError, match=f"^{form} cannot say that sessions start others"):
             list(WRITERS[form](workload, 8))
+
+
+def test_a_boot_is_part_of_when_a_session_starts():
+    """Rows stand in the order in which first requests are sent, boot times included."""
+    given_turns = [[Turn(((0, 9),), 5, PRIVATE, 5, boot)] for boot in (4.0, 1.5)]
+    workload = Replay(given_turns, np.arange(2), np.array([0.0, 1.0]), np.arange(2), Travel())
+    workload.has_boots = True
+    rows = list(WRITERS["mooncake"](workload, 16))
+    assert [row["timestamp"] for row in rows] == [2500, 4000]
 
 
 def test_a_prompt_that_falls_cannot_add_to_a_history():
