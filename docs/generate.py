@@ -226,7 +226,7 @@ and a component of another `kind` replaces the whole component. `--set PATH=VALU
 same way, so `{}` would change nothing and is refused; `null` takes away what the file says.
 
 Two arms that come to the same cell compare nothing and are refused. An arm with `null_control: true` must equal another
-one: it shows what a comparison of equals gives (a ratio of 1 in every pair), and no warning is made of it.
+one: it shows what a comparison of equals gives, a ratio of 1 in every pair and a warning that no decision differs.
 """
 
 

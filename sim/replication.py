@@ -7,10 +7,11 @@ Every stream is named by purpose, so two arms see the same workload whatever the
 
 import gc
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from sim.blocking import planned_keys
 from sim.client import Client, Front, ManagedClient, Sending
 from sim.cost._coefficients import Coefficients, shared
 from sim.engine._scheduler import Scheduler
@@ -42,8 +43,7 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
     """
     streams = Streams(cell.seed, pair)
     workload = cell.workload.generate(streams, cell.base)
-    every = cell.engines + len(cell.membership.joining)
-    names = [f"http://engine-{name[:8]}:30000" for name in streams.names("engine-names", every)]
+    names = engine_names(cell, streams)
     env = Clock(initial_time=0)
     log = Log(names, tick_s=tick_s)
     log.deadline_s = cell.client.deadline_s
@@ -126,18 +126,36 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def keys_of(cell: Cell, workload: Workload, streams: Streams) -> list[str]:
-    """Routing key of each session: random ids, or the explicit keys that the data or the scenario sets."""
+def engine_names(cell: Cell, streams: Streams) -> list[str]:
+    """URL of each engine of a replication, those that join later at the end."""
+    every = cell.engines + len(cell.membership.joining)
+    return [f"http://engine-{name[:8]}:30000" for name in streams.names("engine-names", every)]
+
+
+def keys_of(cell: Cell, workload: Workload, streams: Streams, urls: Sequence[str] | None = None) -> list[str]:
+    """Routing key of each session: random ids, or the explicit keys that the data or the scenario sets.
+
+    Blocked by placement, the ids of pair i fall into the class that is planned for it. For a real fleet ``urls`` are
+    those of its engines: a ring hashes them, a modulo does not.
+    """
     explicit = explicit_keys(cell, workload.keys)
-    sessions = streams.names("session-ids", workload.sessions)
-    if workload.key_owner is not None:
-        sessions = [sessions[owner] for owner in workload.key_owner.tolist()]
-    groups = streams.names("group-ids", workload.groups)
-    keys = session_keys(cell.client.scope, sessions, groups, workload.group_of.tolist(), explicit)
-    if cell.client.unkeyed_share:
-        has_none = streams.column("client/unkeyed").random(workload.sessions) < cell.client.unkeyed_share
-        keys = [own if none else key for key, own, none in zip(keys, explicit, has_none.tolist(), strict=True)]
-    return keys
+    group_of, client = workload.group_of.tolist(), cell.client
+    salt = f"/{client.key_salt}" if client.key_salt else ""
+
+    def drawn(suffix: str) -> list[str]:
+        sessions = streams.names(f"session-ids{salt}{suffix}", workload.sessions)
+        if workload.key_owner is not None:
+            sessions = [sessions[owner] for owner in workload.key_owner.tolist()]
+        groups = streams.names(f"group-ids{salt}{suffix}", workload.groups)
+        return session_keys(client.scope, sessions, groups, group_of, explicit)
+
+    if client.unkeyed_share:
+        has_none = streams.column("client/unkeyed").random(workload.sessions) < client.unkeyed_share
+        return [own if none else key for key, own, none in zip(drawn(""), explicit, has_none.tolist(), strict=True)]
+    if client.blocking == "none" or any(explicit):
+        return drawn("")
+    names = engine_names(cell, streams)[: cell.engines] if urls is None else urls
+    return planned_keys(cell.router.make_policy(), client.header or "", names, drawn, streams.replication)
 
 
 def build_schedulers(cell: Cell, streams: Streams, log: Log) -> list[Scheduler]:

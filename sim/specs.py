@@ -81,6 +81,11 @@ class ClientSpec:
     """A request that ends within this time counts for ``goodput_per_s``; absent: every finished one does."""
     keys: dict[int, str] | None = None
     """Explicit keys by session index; under group scope the whole group inherits the key of one of its sessions."""
+    blocking: Literal["none", "placement"] = "none"
+    """``placement``: random ids are drawn so that each placement class, as 2:2 or 3:1, gets a planned number of pairs;
+    ratios and means are recombined by exact weights. For hashed keys, up to 8 on up to 4 engines."""
+    key_salt: str = ""
+    """Another draw of the random ids: arms that differ in it alone are equal in law and not in draws."""
 
     unkeyed_share: float = 0.0
     """Share of sessions whose requests carry no routing key, drawn for each session; explicit keys stay."""

@@ -35,6 +35,7 @@ FLOORS = {
     "sim.metrics": 2,
     "sim.moves": 2,
     "sim.calibration": 2,
+    "sim.blocking": 3,
     "sim.router": 3,
     "sim.client": 3,
     "sim.trainer": 3,

@@ -15,6 +15,7 @@ from sim.metrics import METRICS
 from sim.registry import suggest
 from sim.report.chart_tables import save_contrast
 from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metrics
+from sim.report.settling import SAYS, regime, settled
 from sim.report.sides import Side, read_side
 from sim.report.table import number
 from sim.stats import Mean
@@ -72,8 +73,33 @@ def _show(found: Contrast, console: Console) -> None:
         console.print()
         console.print(Text("95th percentile of group completion, all pairs pooled, order statistics", style="bold"))
         console.print(f"  baseline {_quantile(a)} s, candidate {_quantile(b)} s", highlight=False)
+    _show_settled(found, console)
     for note in found.notes:
         console.print(Text(f"warning: {note}", style="yellow"))
+
+
+def _show_settled(found: Contrast, console: Console) -> None:
+    known = next((side.manifest for side in (found.baseline, found.candidate) if side.manifest is not None), None)
+    if known is None:
+        return
+    after = settled(found.baseline, found.candidate)
+    console.print()
+    if after is None:
+        console.print(Text(SAYS[regime(known["cell"]["workload"])], style="dim"), soft_wrap=True)
+        return
+    text = (
+        f"steady load: the first {after.cut:,} of {after.requests:,} requests are start-up (MSER-5, alike in both arms)"
+    )
+    console.print(Text(text, style="bold"), soft_wrap=True)
+    if after.paired.ratio is not None:
+        ratio = _interval(after.paired.ratio, after.paired.lo, after.paired.hi)
+        console.print(f"  mean end-to-end time after it: ratio {ratio}", highlight=False)
+    for side, batches in zip((found.baseline, found.candidate), after.batches or (), strict=False):
+        ends = batches.reason if batches.lo is None else f"[{number(batches.lo)}, {number(batches.hi or 0.0)}]"
+        console.print(f"  {side.name}: {number(batches.mean)} s {ends}, batch means", highlight=False, soft_wrap=True)
+    if not after.is_settled:
+        text = "warning: it never settles: the load is near or above what the fleet can do; no mean describes it"
+        console.print(Text(text, style="yellow"), soft_wrap=True)
 
 
 def _rows(finding: Finding) -> list[tuple[str, str]]:
@@ -128,9 +154,18 @@ def _document(found: Contrast) -> dict[str, Any]:
         "baseline": _name(found.baseline),
         "candidate": _name(found.candidate),
         "pairs": found.pairs,
+        "steady": _settled(found),
         "findings": [_finding(each) for each in found.findings],
         "warnings": found.notes,
     }
+
+
+def _settled(found: Contrast) -> dict[str, Any] | None:
+    after = settled(found.baseline, found.candidate)
+    if after is None:
+        return None
+    ratio = {"ratio": after.paired.ratio, "lo": after.paired.lo, "hi": after.paired.hi}
+    return {"cut": after.cut, "requests": after.requests, "is_settled": after.is_settled, **ratio}
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

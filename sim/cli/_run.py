@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sim import report
+from sim.report.settling import SAYS, regime
 from sim.scenario import load_scenario
 from sim.sweep import run
 
@@ -41,6 +42,8 @@ def run_scenario(
         click.echo(report.to_json(result), nl=False)
     else:
         report.print_result(result, Console())
+    kind = regime(scenario.arms[scenario.baseline].resolved["workload"])
+    notes.print(SAYS[kind], style="dim", highlight=False, soft_wrap=True)
     is_variant = bool(overrides or arms) or pairs is not None or seed is not None
     for path in report.save_charts(result, out / scenario.name, is_variant=is_variant):
         notes.print(f"wrote {path}", highlight=False, soft_wrap=True)

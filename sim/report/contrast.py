@@ -16,7 +16,7 @@ from sim.report.sides import Side
 from sim.stats import Floats, Mean, Ratio
 from sim.stats.inference import Rank, Verdict, permutation_p, spearman, verdict
 from sim.stats.shape import Common, Humps, Quantile, common, humps, quantile_interval
-from sim.stats.strata import Pooled, pooled
+from sim.stats.strata import Pooled, compare_blocked, pooled
 
 IMBALANCE = "load_tokens_max_over_mean"
 
@@ -119,7 +119,7 @@ def _finding(baseline: Side, candidate: Side, both: pl.DataFrame, metric: str, l
     a, b = (_column(side, both, metric) for side in (baseline, candidate))
     alike = all(len(set(each.tolist())) == 1 and each.size > 1 for each in (a, b)) and _all_equal(baseline, candidate)
     better = METRICS[metric].better
-    paired = stats.compare(a, b, better, deterministic=alike)
+    paired = _paired(baseline, candidate, both, a, b, metric, alike=alike)
     frame = log_ratios(baseline, candidate, metric)
     logs = frame["log_ratio"].to_numpy()
     separable = paired.lo is not None and better != "none"
@@ -141,6 +141,15 @@ def _finding(baseline: Side, candidate: Side, both: pl.DataFrame, metric: str, l
         imbalance=_imbalance(baseline, candidate, metric, frame),
         exact=pooled(*strata) if strata is not None and paired.lo is not None else None,
     )
+
+
+def _paired(
+    baseline: Side, candidate: Side, both: pl.DataFrame, a: Floats, b: Floats, metric: str, *, alike: bool
+) -> Ratio:
+    blocked = next((each for each in (candidate, baseline) if each.is_blocked and each.placed is not None), None)
+    if blocked is None or blocked.placed is None or alike:
+        return stats.compare(a, b, METRICS[metric].better, deterministic=alike)
+    return compare_blocked(a, b, METRICS[metric].better, *blocked.placed.strata(both["pair"]))
 
 
 def _all_equal(*sides: Side) -> bool:

@@ -8,7 +8,8 @@ from typing import Literal
 
 import polars as pl
 
-from sim.placement import MOST_ENGINES, MOST_KEYS, class_name
+from sim.placement import MOST_ENGINES, MOST_KEYS, class_name, strata
+from sim.stats.strata import Booleans
 
 Key = Literal["session", "group"]
 
@@ -21,6 +22,14 @@ class Placed:
     engines: int
     classes: pl.DataFrame
     """``pair`` and ``class``."""
+
+    def strata(self, pairs: pl.Series) -> tuple[list[Booleans], list[float]]:
+        """For each stratum of ``sim.placement`` which of these pairs are in it, and the exact shares."""
+        known = pl.DataFrame({"pair": pairs}).join(self.classes, on="pair", how="left", maintain_order="left")["class"]
+        found = strata(self.keys, self.engines)
+        return [known.is_in(list(each.classes)).fill_null(False).to_numpy() for each in found], [
+            each.share for each in found
+        ]
 
 
 def place(requests: pl.DataFrame, key: Key, engines: int) -> Placed | None:

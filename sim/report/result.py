@@ -20,6 +20,7 @@ from sim.report.cautions import cautions
 from sim.report.comparison import Comparison
 from sim.report.placements import Placed
 from sim.stats import Mean
+from sim.stats.strata import compare_blocked, mean_blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Arm:
     null_control: bool = False
     notes: tuple[str, ...] = ()
     """What its decisions say of its policy."""
+    is_blocked: bool = False
+    """Pairs were planned by placement class, and are recombined by exact weights."""
     is_hashed: bool = False
     """The policy places a key by a hash alone, so the classes have an expected share."""
 
@@ -125,6 +128,8 @@ def ratios(base: Arm, arm: Arm, metric: str) -> pl.DataFrame:
 
 
 def _mean(arm: Arm, metric: str) -> Mean:
+    if arm.is_blocked and arm.placed is not None and not arm.is_deterministic:
+        return mean_blocked(arm.column(metric), *arm.placed.strata(arm.values["pair"]))
     return stats.mean(arm.column(metric), deterministic=arm.is_deterministic)
 
 
@@ -133,7 +138,13 @@ def _compare(base: Arm, arm: Arm, metric: str) -> Comparison:
     alike = base.is_deterministic and arm.is_deterministic
     better = METRICS[metric].better
     pairs = min(base.values.height, arm.values.height)
-    paired = stats.compare(base.column(metric)[:pairs], arm.column(metric)[:pairs], better, deterministic=alike)
+    columns = base.column(metric)[:pairs], arm.column(metric)[:pairs]
+    # An arm's own classes first: a baseline that is keyed otherwise has others, or none.
+    blocked = next((each for each in (arm, base) if each.is_blocked and each.placed is not None), None)
+    if blocked is not None and blocked.placed is not None and not alike:
+        strata = blocked.placed.strata(base.values["pair"][:pairs])
+        return Comparison(base.name, arm.name, metric, compare_blocked(*columns, better, *strata))
+    paired = stats.compare(*columns, better, deterministic=alike)
     return Comparison(base.name, arm.name, metric, paired)
 
 

@@ -46,6 +46,11 @@ class Side:
         return self.manifest is None
 
     @property
+    def is_blocked(self) -> bool:
+        """Its pairs were planned by placement class."""
+        return self.manifest is not None and self.manifest["cell"]["client"].get("blocking", "none") != "none"
+
+    @property
     def metrics(self) -> list[str]:
         """Metrics that this side has in at least one pair, in their usual order."""
         return [
@@ -155,6 +160,7 @@ def _log(path: Path, frame: pl.DataFrame) -> Side:
         "status": pl.lit("finished"),
         "session": pl.int_range(pl.len()).over("pair"),
         "is_last": pl.lit(1),
+        "parent": pl.lit(-1),
     }
     requests = frame.with_columns(value.alias(name) for name, value in missing.items() if name not in frame.columns)
     if "first_token_s" in requests.columns:

@@ -132,7 +132,10 @@ def _placement_rows(placements: list[Placement], result: Result) -> Iterator[lis
     exact = [each.p_exact for each in placements]
     if result.arms[placements[0].candidate].is_hashed:
         yield ["uniform hash", *(f"{p:.1%}" for p in exact)]
-    yield ["simulated", *(f"{each.p_simulated:.1%}" for each in placements)]
+    yield [
+        "planned" if result.arms[placements[0].candidate].is_blocked else "simulated",
+        *(f"{each.p_simulated:.1%}" for each in placements),
+    ]
     yield ["pairs", *(str(each.pairs) for each in placements)]
     for name in result.metrics:
         ratios = [each.ratio[name] for each in placements]

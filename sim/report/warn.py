@@ -52,8 +52,9 @@ def _lost(arms: Sequence[Arm], metrics: Sequence[str]) -> Iterator[str]:
 def _equal(arms: Sequence[Arm]) -> Iterator[str]:
     for i, first in enumerate(arms):
         for second in arms[i + 1 :]:
-            if first.decisions == second.decisions and not (first.null_control or second.null_control):
-                yield f"arms {first.name} and {second.name}: no decision differs, but for the names of engines"
+            if first.decisions == second.decisions:
+                meant = " (a null control, as meant)" if first.null_control or second.null_control else ""
+                yield f"arms {first.name} and {second.name}: no decision differs, but for the names of engines{meant}"
 
 
 def _routing(arms: Sequence[Arm]) -> Iterator[str]:

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sim import registry
+from sim.blocking import blocks
+from sim.errors import ScenarioError
 from sim.keys import group_keys
+from sim.placement import MOST_ENGINES, MOST_KEYS
 from sim.rng import Streams
 from sim.scenario._around import idle_keys
 from sim.scenario._cell import Cell
@@ -73,8 +76,26 @@ def check(scenario: Scenario) -> Checked:
             raise error.at(scenario.documents[name]) from None
         for each in found:
             warnings.setdefault(each, []).append(name)
+    _check_blocking(scenario, facts)
     said = [f"{'arm' if len(arms) == 1 else 'arms'} {', '.join(arms)}: {each}" for each, arms in warnings.items()]
     return Checked(facts, [*said, *_unread(scenario), *_deadline(scenario), *_tails(scenario, facts)])
+
+
+def _check_blocking(scenario: Scenario, facts: dict[str, Facts]) -> None:
+    """Blocking that no arm could follow would change nothing."""
+    asking = [name for name, cell in scenario.arms.items() if cell.client.blocking != "none"]
+    for name in asking:
+        cell = scenario.arms[name]
+        scope = {"group": "groups", "session": "sessions"}.get(cell.client.scope)
+        keys = facts[name].workload[scope] if scope else 0
+        if blocks(cell.router.policy, cell.client.header or "", keys, cell.engines):
+            return
+    if asking:
+        where = scenario.documents[asking[0]].origin(("client", "blocking"))
+        raise ScenarioError(
+            f"{where}: no arm can be blocked: it takes a policy that places keys by a hash, 2 to {MOST_KEYS} keys "
+            f"and 2 to {MOST_ENGINES} engines"
+        )
 
 
 def _world(cell: Cell) -> str:

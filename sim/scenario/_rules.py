@@ -40,6 +40,10 @@ def _check_keys(cell: Cell) -> None:
     if client.scope == "group" and not reads_key(cell):
         known = ", ".join(policy.key_headers)
         raise PlacedError(("client", "header"), f"the policy does not read {client.header!r}; it reads {known}")
+    if client.unkeyed_share and client.blocking != "none":
+        raise PlacedError(("client", "blocking"), "sessions without a key cannot be placed: unkeyed_share must be 0")
+    if client.keys and client.blocking != "none":
+        raise PlacedError(("client", "blocking"), "explicit keys leave nothing to draw; take client.keys away")
     if client.keys:
         _check_explicit(cell)
 

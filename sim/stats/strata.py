@@ -13,11 +13,27 @@ Source of the acceleration: Davison and Hinkley, Bootstrap Methods and their App
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from sim.stats.paired import ENOUGH_PAIRS, LEVEL, RESAMPLES, ROUNDING, SEED, Caution, Floats, caution
+from sim.stats.paired import (
+    ENOUGH_PAIRS,
+    LEVEL,
+    RESAMPLES,
+    ROUNDING,
+    SEED,
+    Better,
+    Caution,
+    Floats,
+    Mean,
+    Ratio,
+    caution,
+    compare,
+)
+
+Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,49 @@ def pooled(strata: Sequence[Floats], weights: Sequence[float] | None = None, *, 
     return Pooled(float(np.exp(centre)), float(lo), float(hi), pairs, float(boot_lo), float(boot_hi), p)
 
 
+def compare_blocked(
+    baseline: Floats, candidate: Floats, better: Better, strata: Sequence[Booleans], weights: Sequence[float]
+) -> Ratio:
+    """Compare two arms whose pairs come in planned strata; each mask marks the pairs of one.
+
+    Shares of pairs that are worse are recombined by the weights too. Where a stratum has no pair there is no ratio.
+    """
+    plain = compare(baseline, candidate, better)
+    if plain.ratio is None:
+        return plain
+    known = ~(np.isnan(baseline) | np.isnan(candidate))
+    kept = [mask & known for mask in strata]
+    if not all(mask.any() for mask in kept):
+        reason = "a placement class has no pair"
+        return Ratio(None, None, None, None, plain.pairs, reason=reason, is_tie=plain.is_tie)
+    logs = np.zeros(baseline.size)
+    logs[known] = np.log(candidate[known] / baseline[known])
+    found = pooled([logs[mask] for mask in kept], weights)
+    worse = {"higher": logs < 0, "lower": logs > 0}.get(better)
+    return Ratio(
+        found.ratio,
+        found.lo,
+        found.hi,
+        None if worse is None else float(np.dot(weights, [worse[mask].mean() for mask in kept])),
+        plain.pairs,
+        found.boot_lo,
+        found.boot_hi,
+        p_mean_worse=_mean_worse(found, better),
+        reason=found.reason,
+        is_tie=plain.is_tie,
+        p=found.p,
+        caution=found.caution,
+    )
+
+
+def _mean_worse(found: Pooled, better: Better) -> float | None:
+    """Probability that the mean is on the worse side, by the same t as the interval."""
+    if found.p is None or better == "none":
+        return None
+    is_worse = (found.ratio > 1) == (better == "lower")
+    return 1 - found.p / 2 if is_worse else found.p / 2
+
+
 def weighted_mean(strata: Sequence[Floats], weights: Sequence[float]) -> tuple[float, float | None]:
     """Mean over strata and half of its 95 % interval; None where a stratum has one value."""
     centre = float(np.dot(weights, [values.mean() for values in strata]))
@@ -75,6 +134,17 @@ def weighted_mean(strata: Sequence[Floats], weights: Sequence[float]) -> tuple[f
         return centre, 0.0
     freedom = variance**2 / sum(part**2 / (values.size - 1) for part, values in zip(parts, strata, strict=True))
     return centre, float(stdtrit(freedom, (1 + LEVEL) / 2)) * variance**0.5
+
+
+def mean_blocked(values: Floats, strata: Sequence[Booleans], weights: Sequence[float]) -> Mean:
+    """Mean of one metric over planned strata; without value where a stratum has none."""
+    known = ~np.isnan(values)
+    kept = [values[mask & known] for mask in strata]
+    if not all(each.size for each in kept):
+        return Mean(None, None, None, int(known.sum()))
+    centre, half = weighted_mean(kept, weights)
+    lo, hi = (None, None) if half is None else (centre - half, centre + half)
+    return Mean(centre, lo, hi, int(known.sum()))
 
 
 def _bca(strata: Sequence[Floats], shares: Floats, level: float) -> tuple[float, float]:

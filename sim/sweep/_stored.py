@@ -58,6 +58,7 @@ def arm_of(name: str, cell: Cell, folder: Path, pairs: int, *, null_control: boo
         placed=_placed(ran, cell),
         null_control=null_control,
         notes=tuple(_notes(ran, cell)),
+        is_blocked=cell.client.blocking != "none",
         is_hashed=cell.router.policy.places_by_hash,
     )
 

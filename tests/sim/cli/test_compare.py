@@ -102,3 +102,24 @@ def test_pairs_that_do_not_vary(capsys, tmp_path) -> None:
     assert "harm not excluded" not in call(capsys, "compare", *files, "--harm", "0.2")[1]
     (tmp_path / "b.csv").write_text("pair,samples_per_s\n0,0\n1,2\n2,3\n")
     assert "none: zero in 1 pair" in call(capsys, "compare", *files)[1]
+
+
+def test_a_steady_load_loses_its_start_up(capsys, tmp_path) -> None:
+    """Poisson arrivals: what is cut stands in text and document; a rollout says that nothing is."""
+    overrides = ["workload.arrivals={kind: poisson, groups_per_s: 0.5}", "workload.groups=60"]
+    result = run(load_scenario("slime_group_affinity", overrides), pairs=3, out=tmp_path)
+    folders = [str(result.arms[name].folder) for name in ("sample", "group")]
+    _, out, _ = call(capsys, "compare", *folders)
+    assert "of 240 requests are start-up (MSER-5, alike in both arms)" in out
+    assert "mean end-to-end time after it: ratio " in out
+    after = json.loads(call(capsys, "compare", *folders, "--json")[1])["steady"]
+    assert after["requests"] == 240
+    assert after["lo"] <= after["ratio"] <= after["hi"]
+    one = run(load_scenario("slime_group_affinity", overrides), pairs=1, out=tmp_path / "one")
+    assert "batch means" in call(capsys, "compare", *(str(one.arms[name].folder) for name in ("sample", "group")))[1]
+
+
+def test_terminating_runs_lose_nothing(capsys, arms) -> None:
+    """Said by ``compare`` and by ``run``."""
+    assert "terminating runs: nothing is cut" in call(capsys, "compare", *arms)[1]
+    assert json.loads(call(capsys, "compare", *arms, "--json")[1])["steady"] is None

@@ -34,7 +34,7 @@ def test_document_has_the_committed_shape() -> None:
 def test_document_by_hand() -> None:
     """Every candidate and metric is compared; an empty class has no ratio; what a zero spoils is null."""
     found = document(two_arms())
-    assert list(found) == ["scenario", "arms", "comparisons", "placements", "warnings"]
+    assert list(found) == ["scenario", "arms", "comparisons", "placements", "notes", "warnings"]
     assert [(c["candidate"], c["metric"]) for c in found["comparisons"]] == [
         ("group", metric) for metric in two_arms().metrics
     ]
@@ -128,12 +128,12 @@ def test_deterministic_arms_show_no_interval() -> None:
     assert document(found)["arms"]["b"]["samples_per_s"] == {"mean": 2.0, "lo": None, "hi": None, "n": 1}
 
 
-def test_equal_decisions_are_told_unless_meant() -> None:
-    """Two arms that decide alike compare nothing, unless one is a null control."""
+def test_equal_decisions_are_told_and_of_a_null_control_that_they_are_meant() -> None:
+    """Two arms that decide alike compare nothing; of a null control it is what was to be shown."""
     alike = [arm("a", 1, decisions="x"), arm("b", 1, decisions="x")]
     assert any("no decision differs" in warning for warning in result(*alike).warnings)
     control = [arm("a", 1, decisions="x"), arm("b", 1, decisions="x", null_control=True)]
-    assert not any("no decision differs" in warning for warning in result(*control).warnings)
+    assert any("(a null control, as meant)" in warning for warning in result(*control).warnings)
 
 
 def test_latency_of_an_arm_that_lost_requests_is_flagged() -> None:
