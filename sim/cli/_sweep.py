@@ -19,6 +19,7 @@ from sim.report.table import ARROWS
 from sim.scenario import Sweep, Variant, load_sweep
 from sim.sweep import SweepResult, sweep, winner
 from sim.sweep._pools import Pool
+from sim.sweep.charts import save_sweep_charts
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ def run_sweep(name: str, options: Options) -> int:
     print_sweep(result, metric, Console())
     path = save_table(result, options.out, is_variant=bool(options.vary or options.overrides))
     notes.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    for chart in save_sweep_charts(result, metric, path.parent, stem=path.stem):
+        notes.print(f"wrote {chart}", highlight=False, soft_wrap=True)
     return int(result.failures > 0)
 
 

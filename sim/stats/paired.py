@@ -32,6 +32,9 @@ Caution = Literal["", "few", "skewed"]
 LEVEL = 0.95
 RESAMPLES = 10_000
 SEED = 20_250_101
+KEPT = 1000
+"""Pairs up to which the weights of all resamples are kept for the next metric; beyond they would fill the memory."""
+CHUNK = 100
 ENOUGH_PAIRS = 20
 """Pairs below which a bootstrap interval is refused."""
 ROUNDING = 1e-12
@@ -145,18 +148,27 @@ def geometric_ratio(baseline: Floats, candidate: Floats) -> float | None:
 
 def bca_interval(values: Floats) -> tuple[float, float]:
     """95 % bias-corrected accelerated bootstrap interval of the mean."""
-    centre = values.mean()
-    means = _resampled_means(values)
-    if np.ptp(values) == 0:
-        return float(centre), float(centre)
-    below = ((means < centre).mean() + (means <= centre).mean()) / 2
+    lo, hi = bca_intervals(values[None, :])[0]
+    return float(lo), float(hi)
+
+
+def bca_intervals(samples: Floats) -> Floats:
+    """The same for many samples of one size, a row each: two columns, the ends."""
+    centre = samples.mean(axis=1)
+    means = np.sort(_resampled_means(samples.T), axis=0)
+    below = ((means < centre).mean(axis=0) + (means <= centre).mean(axis=0)) / 2
     bias = ndtri(np.clip(below, 1 / RESAMPLES, 1 - 1 / RESAMPLES))
     # Leaving one value out moves the mean by its distance from the centre, so the jackknife needs no loop.
-    moves = values - centre
-    acceleration = (moves**3).sum() / (6 * (moves**2).sum() ** 1.5)
-    tails = bias + ndtri(np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2]))
-    lo, hi = np.quantile(means, ndtr(bias + tails / (1 - acceleration * tails)))
-    return float(lo), float(hi)
+    moves = samples - centre[:, None]
+    spread = 6 * (moves**2).sum(axis=1) ** 1.5
+    acceleration = np.divide((moves**3).sum(axis=1), spread, out=np.zeros_like(centre), where=spread > 0)
+    ends = []
+    for tail in ndtri(np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])):
+        at = ndtr(bias + (bias + tail) / (1 - acceleration * (bias + tail))) * (RESAMPLES - 1)
+        low = np.minimum(at.astype(np.int64), RESAMPLES - 2)
+        lower, upper = (np.take_along_axis(means, (low + step)[None, :], axis=0)[0] for step in (0, 1))
+        ends.append(np.where(spread > 0, lower + (at - low) * (upper - lower), centre))
+    return np.stack(ends, axis=1)
 
 
 def t_interval(values: Floats, level: float = LEVEL) -> tuple[float, float]:
@@ -181,7 +193,14 @@ def _mean_worse(values: Floats, better: Better) -> float | None:
 
 
 def _resampled_means(values: Floats) -> Floats:
-    return np.asarray(_weights(values.size) @ values)
+    """By resample the mean of a sample, or of each column of samples."""
+    n = len(values)
+    if n <= KEPT:
+        return np.asarray(_weights(n) @ values)
+    draw = np.random.Generator(np.random.PCG64(SEED))
+    even = np.full(n, 1 / n)
+    parts = [draw.multinomial(n, even, size=CHUNK) @ values / n for _ in range(RESAMPLES // CHUNK)]
+    return np.asarray(np.concatenate(parts))
 
 
 @lru_cache(maxsize=8)

@@ -23,6 +23,8 @@ Ranks = np.ndarray[Any, np.dtype[np.int64]]
 ENOUGH_FOR_HUMPS = 20
 """Values below which nothing is said of humps."""
 DIP_SAMPLES = 400
+MOST_FOR_DIPS = 500
+"""Values from which on dips of uniform samples are taken to shrink like one over the root of their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ def humps(values: Floats) -> Humps | None:
     if values.size < ENOUGH_FOR_HUMPS or np.ptp(values) <= 1e-12:
         return None
     found = dip(values)
-    p = float((1 + (_dips(values.size) >= found).sum()) / (DIP_SAMPLES + 1))
+    known = min(values.size, MOST_FOR_DIPS)
+    p = float((1 + (_dips(known) * (known / values.size) ** 0.5 >= found).sum()) / (DIP_SAMPLES + 1))
     ordered = np.sort(values)
     sums, counts = np.cumsum(ordered)[:-1], np.arange(1, len(ordered))
     low, high = sums / counts, (ordered.sum() - sums) / (len(ordered) - counts)

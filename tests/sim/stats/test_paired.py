@@ -143,3 +143,19 @@ def test_skewness_is_scipys() -> None:
     values = RNG.exponential(1.0, 50)
     assert paired.skewness(values) == pytest.approx(scipy_stats.skew(values))
     assert paired.skewness(np.ones(5)) == 0
+
+
+def test_many_pairs_are_resampled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same resamples to rounding, without a table of all of them."""
+    values = RNG.normal(0.0, 1.0, 60)
+    whole = stats.bca_interval(values)
+    monkeypatch.setattr(paired, "KEPT", 10)
+    assert stats.bca_interval(values) == pytest.approx(whole)
+
+
+def test_intervals_of_many_samples_are_those_of_each() -> None:
+    """Row by row, also of a row without spread."""
+    samples = np.vstack([RNG.exponential(1.0, (3, 30)), np.ones((1, 30))])
+    rows = paired.bca_intervals(samples)
+    assert rows.tolist() == [pytest.approx(stats.bca_interval(row)) for row in samples]
+    assert rows[3].tolist() == [1.0, 1.0]

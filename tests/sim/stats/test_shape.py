@@ -121,3 +121,10 @@ def test_common_random_numbers() -> None:
     assert paired.has_worked
     assert common(np.ones(5), np.exp(shared[:5])) is None
     assert common(np.ones(2), np.ones(2)) is None
+
+
+def test_two_humps_of_many_values() -> None:
+    """2,000 values: two humps are found, one is not, with the dips of 500."""
+    draw = np.random.default_rng(2)
+    assert not humps(draw.normal(size=2000)).are_two
+    assert humps(np.concatenate([draw.normal(size=1000), draw.normal(4, 1, 1000)])).are_two
