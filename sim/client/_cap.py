@@ -64,7 +64,7 @@ class Controller:
         self.period = max(1, round(spec.poll_s * client.ticks))
         self.is_polling = False
         self.turned_over = 0
-        """Samples that had ended at the last change."""
+        """Samples that had given back their place at the last change."""
         self.losses = 0
         self.had_waiting = [False] * len(engines)
         self.is_queueing = False

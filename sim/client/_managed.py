@@ -1,10 +1,9 @@
-"""A client that manages its sessions: caps on groups, tools, its own work, forks, time limits, and aborts.
+"""A client that manages its sessions: what a turn goes through besides the router, and what becomes of aborted ones.
 
-It adds to the plain client, and gives the same log where nothing of this is asked for:
+It adds to the plain client, and gives the same log where nothing of this is asked for. A turn that is due passes
 
-    group arrives -> place among groups -> place among sessions -> boot -> turn -> tool -> turn ... -> last turn
-                                                                     |
-                                          children joined? -> client process -> gate (a trainer's) -> router
+    children that join it -> client process -> gate (a trainer's) -> the others of its group, if they travel as one
+    -> router -> answer -> tool -> next turn
 
 A session under way can be aborted: for good (``DROP``), to be continued later (``KEEP``), to be sent again as soon as
 the gate opens (``RESEND``), or because its time is over (``EXPIRE``). A request of it that is open is aborted through
@@ -13,34 +12,28 @@ sent again carries prompt and partial answer, the same request id, and the next 
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Any, Final
 
 from simpy.events import Event
 
 from policies._content import count, extend
 from sim.client._bundle import Bundle, taken_apart
-from sim.client._cap import Controller, Polled
-from sim.client._client import Client, Live, Sending
-from sim.client._forks import Forks
+from sim.client._client import Live, Sending
 from sim.client._pool import Pool
+from sim.client._sessions import DUE, NEVER, OPEN, OVER, WAITING, Sessions
 from sim.client._stage import Stage
 from sim.engine.request import Request
 from sim.instants import SUBMIT, Clock, Instant
 from sim.log.record import ABORTED, FINISHED, Log
 from sim.rng import Streams
 from sim.router import Routes
-from sim.specs import ClientSpec, FeedbackCap
+from sim.specs import ClientSpec
 from sim.workload._model import Workload
 
-WAITING, DUE, OPEN, OVER = range(4)
-"""A session waits for its delay, could send (but for children, a process, the gate), has a request out, is over."""
 STAY, DROP, KEEP, RESEND, EXPIRE = range(5)
 """What becomes of an aborted session."""
-NEVER: Final = -1
 
 
-class ManagedClient(Client):
+class ManagedClient(Sessions):
     """Submits the sessions of a workload under everything that a scenario may say of a client."""
 
     def __init__(
@@ -54,52 +47,25 @@ class ManagedClient(Client):
         streams: Streams,
     ) -> None:
         """Arguments of the plain client; ``spec`` says what is managed."""
-        super().__init__(env, workload, router, log, sending)
-        self.group_cap = spec.max_groups_in_flight or workload.groups
-        self.group_backlog: deque[int] = deque()
-        self.groups_in_flight = 0
-        self.group_of: list[int] = workload.group_of.tolist()
-        self.follows = workload.follows
-        self.order = self.order[: len(self.order) - len(self.follows)]
-        self.drawn: dict[int, None] = {}
-        """Groups that have arrived, in that order."""
+        super().__init__(env, workload, router, log, sending, spec)
         self.time_limit = None if spec.sample_time_limit_s is None else round(spec.sample_time_limit_s * self.ticks)
-        tools = spec.tools
-        self.tools = Pool(env, tools.concurrency) if tools and tools.concurrency else None
-        self.boots = Pool(env, tools.boots) if tools and tools.boots else None
+        self.tools = Pool(env, spec.tools.concurrency) if spec.tools and spec.tools.concurrency else None
         self.stage = self._make_stage(spec, streams)
-        self.forks = Forks(self, workload.children) if workload.children else None
         self.gathers = spec.group_as_one_request
-        self.controller: Controller | None = None
-        self.ended = 0
-        """Samples that have ended."""
-        self.losses_ended = 0
-        self.alive: dict[int, Live] = {}
-        self.kept: dict[int, Live] = {}
-        """Sessions of suspended groups that will be continued."""
-        self.suspended: set[int] = set()
-        self.has_ended = bytearray(workload.sessions)
-        self.is_used = bytearray(workload.sessions)
-        self.usable = [0] * workload.groups
-        """Samples of each group that a trainer can use: finished, or cut off by their time."""
         self.generated = [0] * workload.sessions
         """Tokens generated for each session, in all attempts."""
         self.top_attempt: dict[int, int] = {}
         """Highest attempt in a group, where some request made more than one."""
-        self.first_attempt: dict[int, int] = {}
-        """By group that began anew: the attempt that its requests make first."""
         self.bundles: dict[int, Bundle] = {}
         """By session, the bundle that its open request travels in."""
-        self.bundled = self._bundle_answered
-        self.gathering = (self._gather_rest,)
         self.is_open = True
         self.held: list[Live] = []
         """Sessions whose next turn waits for the gate."""
         self.aborting = 0
         """Requests that are aborted and not answered."""
-        self.trainer: Any = None
+        self.bundled = self._bundle_answered
         self.due, self.expiring, self.opening = (self._due,), (self._expire,), (self._open_one,)
-        self.beginning, self.following = (self._begin_next,), (self._follow,)
+        self.gathering = (self._gather_rest,)
 
     def _make_stage(self, spec: ClientSpec, streams: Streams) -> Stage | None:
         if spec.tokens_per_s is None and spec.turn_s == 0:
@@ -110,155 +76,17 @@ class ManagedClient(Client):
         per_token = 0.0 if spec.tokens_per_s is None else self.ticks / spec.tokens_per_s
         return Stage(self.env, drawn, per_token, round(spec.turn_s * self.ticks), self._send)
 
-    # -- groups and sessions -----------------------------------------------------------------------------------------
+    # -- turns -------------------------------------------------------------------------------------------------------
 
-    def draw(self, group: int, samples: int | None = None) -> None:
-        """A trainer starts a group, or one that was suspended; of a new one only the first ``samples`` if given."""
-        if group in self.suspended:
-            self.suspended.remove(group)
-        else:
-            self.arrivals[group] = self.env._now
-        if samples is not None:
-            for session in self.members[group][samples:]:
-                self._end(session, False, False)
-        self._begin(group)
-
-    def samples_of(self, group: int) -> int:
-        """Sessions of a group that no other one starts."""
-        members = self.members[group]
-        return len(members) if self.forks is None else sum(not self.forks.is_child(each) for each in members)
-
-    def _begin(self, group: int) -> None:
-        self.drawn[group] = None
-        if self.groups_in_flight < self.group_cap:
-            self._begin_now(group)
-        else:
-            self.group_backlog.append(group)
-
-    def _begin_now(self, group: int) -> None:
-        self.groups_in_flight += 1
-        forks = self.forks
-        for session in self.members[group]:
-            if self.has_ended[session]:
-                continue
-            if forks is not None and forks.is_child(session):
-                if session in self.kept:
-                    self.start_child(session)
-            elif self.under_way < self.cap:
-                self._start(session)
-            else:
-                self.backlog.append(session)
-        if forks is not None:
-            forks.resume(group)
-
-    def _begin_next(self, event: Event) -> None:
-        if self.group_backlog and self.groups_in_flight < self.group_cap:
-            self._begin_now(self.group_backlog.popleft())
-
-    def _start(self, index: int) -> None:
-        self.under_way += 1
-        if self.controller is not None:
-            self.controller.wake()
-        self._run(index)
-
-    def start_child(self, session: int) -> None:
-        """A child's time has come; it takes no place."""
-        self._run(session)
-
-    def _run(self, index: int) -> None:
-        """A session begins, or goes on where it was suspended."""
-        env, live = self.env, self.kept.pop(index, None)
-        boot = 0
-        if live is None:
-            key = self.keys[index]
-            headers = {self.header: key} if key else {}
-            live = Live(self.workload.session(index), self.first_requests[index], headers)
-            live.base = live.attempt = self.first_attempt.get(live.group, 0)
-            boot = round(live.turns[0].delay_s * self.ticks)
-        self.alive[index] = live
+    def _started(self, live: Live) -> None:
         if self.time_limit is not None:
-            Instant(env, env._now + self.time_limit, SUBMIT + 1 + index, self.expiring, live)
-        if boot:
-            self._wait(live, boot, self.boots)
-        else:
-            self._ready(live)
+            at = self.env._now + self.time_limit
+            Instant(self.env, at, SUBMIT + 1 + live.index, self.expiring, live)
 
     def _finish(self, live: Live, is_finished: bool, is_usable: bool) -> None:
-        """A session under way ends."""
-        live.state = OVER
-        del self.alive[live.index]
-        self._end(live.index, is_finished, is_usable, live.turn + is_finished)
-        self._free(live)
+        super()._finish(live, is_finished, is_usable)
         if self.gathers:
             Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.gathering, live.group)
-
-    def _end(self, session: int, is_finished: bool, is_usable: bool, turns_finished: int = 0) -> None:
-        """A session has ended, or will never start."""
-        group, forks = self.group_of[session], self.forks
-        self.has_ended[session] = True
-        self.kept.pop(session, None)
-        self.finished[group] += is_finished
-        self.is_used[session] = is_usable
-        if is_usable and (forks is None or not forks.is_child(session)):
-            self.usable[group] += 1
-        self.left[group] = left = self.left[group] - 1
-        if forks is not None:
-            forks.session_ended(session, turns_finished)
-        if not left:  # counted before children that never start, the last of which then finds 0
-            self._group_ended(group)
-        if self.trainer is not None:
-            self.trainer.hear(group)
-
-    def give_up(self, session: int) -> None:
-        """A child whose parent never came to start it."""
-        self._end(session, False, False)
-
-    def _group_ended(self, group: int) -> None:
-        env, now = self.env, self.env._now
-        self._write_group(group, now)
-        if group not in self.suspended:
-            self._leave_place(group)
-        follower = self.follows.get(group)
-        if follower is not None:
-            at = now + round(float(self.workload.arrival_s[follower]) * self.ticks)
-            Instant(env, at, SUBMIT, self.following, follower)
-
-    def _follow(self, event: Event) -> None:
-        group: int = event._value
-        self.arrivals[group] = self.env._now
-        self._begin(group)
-
-    def _free_group(self) -> None:
-        self.groups_in_flight -= 1
-        if self.group_backlog:
-            Instant(self.env, self.env._now, SUBMIT, self.beginning)
-
-    def _free(self, live: Live) -> None:
-        """Give back the place of a session."""
-        if self.forks is not None and self.forks.is_child(live.index):
-            return
-        self.under_way -= 1
-        self.ended += 1
-        if self.backlog and self.under_way < self.cap:
-            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.starting)
-
-    # -- a cap that moves --------------------------------------------------------------------------------------------
-
-    def control(self, spec: FeedbackCap, engines: Sequence[Polled]) -> None:
-        """Let the cap on samples in flight follow what engines say."""
-        self.controller = Controller(self, spec, engines)
-
-    @property
-    def losses(self) -> int:
-        """Times that requests, ended and open, have lost their memory."""
-        return self.losses_ended + sum(request.preemptions for request, _ in self.open_requests.values())
-
-    def refill(self) -> None:
-        """Start what may start under a raised cap."""
-        for place in range(min(self.cap - self.under_way, len(self.backlog))):
-            Instant(self.env, self.env._now, SUBMIT + 1 + place, self.starting)
-
-    # -- turns -------------------------------------------------------------------------------------------------------
 
     def _wait(self, live: Live, delay: int, pool: Pool | None) -> None:
         """The next turn is due after a delay, which may itself wait for a place."""
@@ -274,11 +102,6 @@ class ManagedClient(Client):
 
     def _due(self, event: Event) -> None:
         self._waited(event._value)
-
-    def join(self, live: Live) -> None:
-        """The children that a session waited for have ended."""
-        if live.state == DUE:
-            self._wait(live, 0, None)
 
     def _ready(self, live: Live) -> None:
         """The delay is over: wait for children, pass the client's processes, and send."""
@@ -387,13 +210,6 @@ class ManagedClient(Client):
                 self._end(session, False, False)
         return unended
 
-    def _leave_place(self, group: int) -> None:
-        """A group gives back its place, or leaves the queue for one."""
-        if group in self.group_backlog:
-            self.group_backlog.remove(group)
-        else:
-            self._free_group()
-
     def forget(self, group: int) -> None:
         """A suspended group will begin anew: what it had is lost, and its requests make new attempts."""
         self.first_attempt[group] = self.top_attempt[group] = self.top_attempt.get(group, 0) + 1
@@ -471,13 +287,3 @@ class ManagedClient(Client):
 
     def _open_one(self, event: Event) -> None:
         self._send(event._value)
-
-    # -- log ---------------------------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        """Write down what the end of the run left unfinished."""
-        for request, live in self.open_requests.values():
-            self._write(request, NEVER if self.forks is None else self.forks.parents.get(live.index, NEVER))
-        for group in self.drawn:
-            if self.left[group]:
-                self._write_group(group, -1)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sim.log.record import ABORTED, FINISHED, REJECTED, TABLES, UNFINISHED
 from sim.replication import Streams, replicate
 from sim.workload._model import ALONE, Child
+from tests.laws.test_scale import twice
 from tests.sim.client.forking import forking
 from tests.strategies import MEMBERS, arounds, cell_of, resolved_worlds
 
@@ -200,6 +201,24 @@ def test_the_policy_does_not_change_what_is_offered(case, policy):
         )
     both = seen[0].keys() & seen[1].keys()
     assert {each: seen[0][each] for each in both} == {each: seen[1][each] for each in both}
+
+
+@some
+@given(trained_worlds(), st.booleans())
+def test_a_second_has_no_length(case, has_cap):
+    """L9: all times of trainer, client, workload and engine times two, on ticks twice as long: the same ticks."""
+    resolved, children = case
+    if children:
+        return
+    if has_cap:
+        resolved["client"] |= {"max_sessions_in_flight": None, "max_sessions_per_engine": None}
+        resolved["client"] |= {"feedback_cap": {"start": 3, "poll_s": 0.05}}
+    resolved["client"] = {name: value for name, value in resolved["client"].items() if value is not None}
+    resolved["router"] |= {"policy": {"kind": "least_load"}}
+    resolved["fleet"] |= {"noise": {"engine_speed_sigma": 0.0, "step_sigma": 0.0}}
+    resolved["fleet"]["engine"]["cost"] = {"kind": "constant", "step_ms": 7.0, "prefill_ms_per_token": 0.03}
+    one, other = replicate(cell_of(resolved), 0, tick_s=1e-9), replicate(cell_of(twice(resolved)), 0, tick_s=2e-9)
+    assert [name for name in TABLES if getattr(one, name) != getattr(other, name)] == []
 
 
 def test_one_seed_one_log():

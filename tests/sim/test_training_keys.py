@@ -53,11 +53,14 @@ CLIENT = [
     {"tokens_per_s": 5000.0},
     {"tokens_per_s": 5000.0, "processes": 3},
     {"turn_s": 0.02},
+    {"group_as_one_request": True},
+    {"feedback_cap": {"start": 5}},
+    {"unkeyed_share": 0.5},
 ]
 
 
 def bytes_of(training, client=None):
-    resolved = world(workload=BUSY, client=client or {})
+    resolved = world(engines=2, workload=BUSY, client=client or {}, policy={"kind": "vllm.consistent_hash"})
     log = replicate(cell_of(resolved | {"training": training}), 0)
     return tuple(bytes(getattr(log, table).data) for table in TABLES)
 
@@ -85,6 +88,9 @@ def test_every_key_of_the_managed_client_moves_the_log(training):
         ("training.update.cache=clear", "must be 'flush', 'keep' or 'version'"),
         ("training.grups=3", "unknown key"),
         ("client.processes=4", "needs tokens_per_s"),
+        ("client={unkeyed_share: 0.1, key_scope: request}", "needs key_scope session or group"),
+        ("client={feedback_cap: {start: 4}, max_sessions_in_flight: 4}", "caps of one thing"),
+        ("client={group_as_one_request: true, feedback_cap: {start: 4}}", "needs max_groups_in_flight"),
         ("workload.arrivals={kind: poisson, groups_per_s: 1}", "draws the groups itself"),
     ],
 )
