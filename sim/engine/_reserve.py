@@ -7,8 +7,11 @@ after a retraction and returns to the start when the engine is idle. Steps that 
 Source: sgl-project/sglang ``environ.py``, ``managers/scheduler.py``, ``managers/schedule_batch.py``.
 """
 
+from collections import Counter
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
+from sim.engine._decodes import Decodes
 from sim.engine.request import Request
 from sim.engine.spec import EngineSpec
 
@@ -17,6 +20,87 @@ INIT_NEW_TOKEN_RATIO = 0.7
 MIN_NEW_TOKEN_RATIO_FACTOR = 0.14
 RETRACT_DECODE_STEPS = 20
 """Decode steps that the estimate after a retraction looks ahead."""
+
+
+class LimitedDecodes(Decodes):
+    """Decoding sequences, and the tokens that they may still generate by their limits, each counted up to ``clip``.
+
+    A limit is reached at a fixed count of decode steps. Those nearer than ``clip`` steps are a number and a sum, those
+    farther away a heap; nothing here costs O(sequences) a decision.
+    """
+
+    __slots__ = ("clip", "far", "gone", "near", "near_sum")
+
+    def __init__(self, block: int, *, overlap: bool, clip: int) -> None:
+        super().__init__(block, overlap=overlap)
+        self.clip = clip
+        self.near = 0
+        """Sequences whose limit is no more than ``clip`` steps away."""
+        self.near_sum = 0
+        """Step counts at which they reach it."""
+        self.far: list[int] = []
+        """Those of the others, with some that have left."""
+        self.gone: Counter[int] = Counter()
+        """The ones that have left."""
+
+    def join(self, request: Request) -> None:
+        """As ever; its limit counts from now on."""
+        super().join(request)
+        end = self.steps + request.max_tokens - request.base_output
+        if end - self.steps <= self.clip:
+            self.near += 1
+            self.near_sum += end
+        else:
+            heappush(self.far, end)
+
+    def leave(self, request: Request) -> None:
+        """As ever; its limit counts no more."""
+        super().leave(request)
+        self._approach()
+        end = request.joined_at + request.max_tokens - request.base_output
+        if end - self.steps <= self.clip:
+            self.near -= 1
+            self.near_sum -= end
+        else:
+            self.gone[end] += 1
+
+    def _approach(self) -> None:
+        """What was far may have come near."""
+        far, within = self.far, self.steps + self.clip
+        while far and far[0] <= within:
+            end = heappop(far)
+            if self.gone and self.gone[end]:
+                self._forget(end)
+            else:
+                self.near += 1
+                self.near_sum += end
+
+    def _forget(self, end: int) -> None:
+        self.gone[end] -= 1
+        if not self.gone[end]:
+            del self.gone[end]
+
+    def limits(self) -> int:
+        """Tokens that the sequences may still generate, each counted up to the clip."""
+        self._approach()
+        return self.near_sum - self.near * self.steps + (self.count - self.near) * self.clip
+
+    def coming(self, steps: int) -> list[int]:
+        """In how many steps the far ones come near that do so in fewer than ``steps``, the soonest last."""
+        far, near = self.far, self.steps + self.clip
+        if not far or far[0] - near >= steps:
+            return []
+        gone = self.gone.copy()
+        coming = []
+        for end in sorted(far):
+            if end - near >= steps:
+                break
+            if gone and gone[end]:
+                gone[end] -= 1
+            else:
+                coming.append(end - near)
+        coming.reverse()
+        return coming
 
 
 class Reserve:
@@ -51,40 +135,22 @@ class Reserve:
         """Tokens that admission counts for the output of a request that is not yet running."""
         return min(request.max_tokens - request.base_output, self.clip)
 
-    def limits(self, running: Iterable[Request], steps: int) -> tuple[int, int, list[int]]:
-        """Tokens that running requests may still generate: sum and count of those under the clip, excess of the rest.
-
-        The excess is sorted, largest first: it is also the number of decode steps until the request is under the clip.
-        """
-        clip, total, counted = self.clip, 0, 0
-        clipped: list[int] = []
-        for request in running:
-            if request.joined_at >= 0:
-                left = request.max_tokens - request.base_output - steps + request.joined_at
-                if left <= clip:
-                    total += left
-                    counted += 1
-                else:
-                    clipped.append(left - clip)
-        clipped.sort(reverse=True)
-        return total, counted, clipped
-
-    def tokens(self, running: Iterable[Request], steps: int) -> float:
+    def tokens(self, decodes: LimitedDecodes) -> float:
         """Tokens kept for the running requests."""
-        total, _, clipped = self.limits(running, steps)
-        return (total + len(clipped) * self.clip) * self.share(steps)
+        return decodes.limits() * self.share(decodes.steps)
 
-    def steps_until(self, running: Iterable[Request], steps: int, most: int, need: int, left: Iterable[int]) -> int:
+    def steps_until(self, decodes: LimitedDecodes, most: int, need: int, left: Iterable[int]) -> int:
         """Decode steps until ``need`` tokens fit beside the reserve, at most ``most``.
 
         ``left``: the tokens of the pool that are not taken after one step, after two and so on.
         """
-        total, counted, clipped = self.limits(running, steps)
+        total, counted, steps = decodes.limits(), decodes.near, decodes.steps
+        coming = decodes.coming(most)
         for ahead, free in zip(range(1, most), left, strict=False):
-            while clipped and clipped[-1] <= ahead:
-                total += clipped.pop() + self.clip
+            total -= counted
+            while coming and coming[-1] <= ahead:
+                total += coming.pop() - ahead
                 counted += 1
-            reserved = (total - counted * ahead + len(clipped) * self.clip) * self.share(steps + ahead)
-            if need < free - reserved:
+            if need < free - total * self.share(steps + ahead):
                 return ahead
         return max(1, most)

@@ -8,7 +8,7 @@ far, and the share of limits that admission reserves is estimated anew.
 Source: sgl-project/sglang ``managers/schedule_batch.py`` (``retract_decode``), ``managers/scheduler.py``.
 """
 
-from sim.engine._reserve import RETRACT_DECODE_STEPS, Reserve
+from sim.engine._reserve import RETRACT_DECODE_STEPS, LimitedDecodes, Reserve
 from sim.engine._scheduler import Scheduler
 from sim.engine.radix_cache import RadixCache
 from sim.engine.request import Request
@@ -18,7 +18,11 @@ class RetractingScheduler(Scheduler):
     """A scheduler over a radix cache whose running requests may be retracted."""
 
     cache: RadixCache
+    decodes: LimitedDecodes
     reserve: Reserve
+
+    def _new_decodes(self, *, overlap: bool) -> LimitedDecodes:
+        return LimitedDecodes(self.block, overlap=overlap, clip=self.reserve.clip)
 
     def has_room(self) -> bool:
         """Whether anybody decodes once requests are retracted that leave no page for the next token."""

@@ -154,7 +154,7 @@ class Scheduler:
         self.block = block
         self.max_num_seqs = max_num_seqs
         self.step_noise = step_noise
-        self.decodes = Decodes(block, overlap=overlap)
+        self.decodes = self._new_decodes(overlap=overlap)
         self.waiting: deque[Request] = deque()
         self.running: dict[Request, None] = {}
         """Admitted requests, oldest admission first."""
@@ -292,7 +292,7 @@ class Scheduler:
 
     def clear(self) -> None:
         """Forget everything: the engine went down."""
-        self.decodes = Decodes(self.block, overlap=self.decodes.overlap)
+        self.decodes = self._new_decodes(overlap=self.decodes.overlap)
         self.waiting.clear()
         self.running.clear()
         self.ending = []
@@ -302,6 +302,9 @@ class Scheduler:
         self.aborted.clear()
 
     # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _new_decodes(self, *, overlap: bool) -> Decodes:
+        return Decodes(self.block, overlap=overlap)
 
     def _computed(self, request: Request) -> None:
         """A prompt is computed: where content becomes visible only then, register it."""

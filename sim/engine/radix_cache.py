@@ -67,10 +67,9 @@ class RadixCache(Tree):
 
     @staticmethod
     def _next_of_run(node: Node) -> Node | None:
-        """The node that continues a node and was inserted with it."""
+        """The node that continues a node and was inserted with it: none of its children came before that."""
         for child in node.children.values():
-            if child.run == node.run:
-                return child
+            return child if child.run == node.run else None
         return None
 
     def _part(self, node: Node) -> None:

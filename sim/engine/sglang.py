@@ -67,6 +67,7 @@ class SglangScheduler(RetractingScheduler):
         assert spec.max_num_seqs is not None
         assert spec.max_prefill_tokens is not None
         assert spec.chunked_prefill_tokens is not None
+        self.reserve = Reserve(spec)
         super().__init__(
             cost,
             capacity_tokens,
@@ -78,7 +79,6 @@ class SglangScheduler(RetractingScheduler):
         self.max_prefill = spec.max_prefill_tokens
         self.chunk = spec.chunked_prefill_tokens
         self.mixes = bool(spec.enable_mixed_chunk)
-        self.reserve = Reserve(spec)
         self.registers_early = spec.visibility == "at_schedule"
         self.tell: Tell | None = None
         self.cache = self._new_cache()
@@ -203,7 +203,7 @@ class SglangScheduler(RetractingScheduler):
 
     def _open_batch(self) -> _Batch:
         decodes, cache, block = self.decodes, self.cache, self.block
-        memory = (cache.free + cache.evictable) * block - self.reserve.tokens(self.running, decodes.steps)
+        memory = (cache.free + cache.evictable) * block - self.reserve.tokens(decodes)
         if not self.mixes:
             return _Batch(self.chunk, self.max_prefill, memory)
         count = decodes.count
@@ -345,4 +345,4 @@ class SglangScheduler(RetractingScheduler):
         most = decodes.affordable(most, cache.free)
         pool = (cache.free + cache.evictable - locked) * block
         left = (pool - decodes.need(steps) * block for steps in range(1, most))
-        return self.reserve.steps_until(self.running, decodes.steps, most, need, left)
+        return self.reserve.steps_until(decodes, most, need, left)
