@@ -144,13 +144,16 @@ class Reserve:
 
         ``left``: the tokens of the pool that are not taken after one step, after two and so on.
         """
-        total, counted, steps = decodes.limits(), decodes.near, decodes.steps
+        total, counted, passed = decodes.limits(), decodes.near, decodes.steps - self.since
         coming = decodes.coming(most)
+        ratio, decay, floor = self.ratio, self.decay, self.floor
         for ahead, free in zip(range(1, most), left, strict=False):
             total -= counted
             while coming and coming[-1] <= ahead:
                 total += coming.pop() - ahead
                 counted += 1
-            if need < free - total * self.share(steps + ahead):
+            passed += 1
+            share = ratio - passed * decay if passed > 0 else ratio  # as ``share``, without a call for each step
+            if need < free - total * (share if share > floor else floor):
                 return ahead
         return max(1, most)

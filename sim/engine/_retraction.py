@@ -31,7 +31,7 @@ class RetractingScheduler(Scheduler):
             return decodes.count > 0
         cache.make_room(decodes.need_next())
         while decodes.need_next() > cache.free:
-            self._retract(min(self._decoding(), key=self._retract_order))
+            self._retract(self._victim())
             cache.make_room(-(-decodes.count * RETRACT_DECODE_STEPS // self.block))
             cache.make_room(decodes.need_next())
         running = self._decoding()
@@ -45,8 +45,22 @@ class RetractingScheduler(Scheduler):
     def _generated(self, request: Request) -> int:
         return request.base_output + self.decodes.steps - request.joined_at
 
-    def _retract_order(self, request: Request) -> tuple[int, int, int]:
-        return self._generated(request), -request.prompt_tokens, -request.place
+    def _victim(self) -> Request:
+        """Who is retracted next."""
+        steps = self.decodes.steps
+        victim: Request | None = None
+        least = 0
+        for request in self.running:
+            if request.joined_at >= 0:
+                said = request.base_output + steps - request.joined_at
+                if victim is None or said < least or (said == least and self._precedes(request, victim)):
+                    victim, least = request, said
+        assert victim is not None
+        return victim
+
+    @staticmethod
+    def _precedes(request: Request, other: Request) -> bool:
+        return (-request.prompt_tokens, -request.place) < (-other.prompt_tokens, -other.place)
 
     def _retract(self, request: Request) -> None:
         """Free what a request does not share and queue it again, prompt and output so far."""

@@ -12,7 +12,7 @@ product counts a token each and can run out of memory.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sim.engine._queue_order import NOBODY, QueueOrder, Shuffle
 from sim.engine._reserve import Reserve
@@ -344,5 +344,10 @@ class SglangScheduler(RetractingScheduler):
         need, locked = self.shortfall
         most = decodes.affordable(most, cache.free)
         pool = (cache.free + cache.evictable - locked) * block
-        left = (pool - decodes.need(steps) * block for steps in range(1, most))
+        left: Iterable[int]
+        if block == 1:
+            count = decodes.count
+            left = range(pool - count, pool - count * most, -count)
+        else:
+            left = (pool - decodes.need(steps) * block for steps in range(1, most))
         return self.reserve.steps_until(decodes, most, need, left)
