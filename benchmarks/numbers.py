@@ -55,6 +55,12 @@ class Options:
     """Also a million requests in the growth."""
     scale: float = 1.0
     """Share of the full sizes: below 1 to see that everything runs."""
+    preset: str = "vllm"
+    """Of the engines of A to D."""
+
+    def name(self, number: str) -> str:
+        """The number, with the preset where it is not the usual one."""
+        return number if self.preset == "vllm" else f"{number}, {self.preset}"
 
     def size(self, count: int) -> int:
         """A number of items at this scale."""
@@ -64,24 +70,29 @@ class Options:
 def rate_a(options: Options) -> list[Row]:
     """Independent requests a second, and the cost of one in bare timeouts."""
     groups = options.size(workloads.FULL["A"])
-    rate = workloads.saturated_rate(groups)
-    return _rates("A", lambda n: workloads.requests(n, rate), groups, options, (18_000, 30_000), (70, 42))
+    preset = options.preset
+    rate = workloads.saturated_rate(groups, preset)
+    return _rates(
+        "A", lambda n: workloads.requests(n, rate, preset=preset), groups, options, (18_000, 30_000), (70, 42)
+    )
 
 
 def rate_b(options: Options) -> list[Row]:
     """Requests of growing sessions a second."""
     groups = options.size(workloads.FULL["B"])
-    return _rates("B", lambda n: workloads.cell("B", n), groups, options, (12_000, 20_000))
+    return _rates("B", lambda n: workloads.cell("B", n, preset=options.preset), groups, options, (12_000, 20_000))
 
 
 def seconds_c(options: Options) -> list[Row]:
     """Seconds of one rollout step."""
-    return _seconds("C", workloads.cell("C", options.size(workloads.FULL["C"])), options, (1.0, 0.4))
+    return _seconds(
+        "C", workloads.cell("C", options.size(workloads.FULL["C"]), preset=options.preset), options, (1.0, 0.4)
+    )
 
 
 def seconds_d(options: Options) -> list[Row]:
     """Seconds of one replay."""
-    cell = workloads.replay(f"workload.limit={options.size(610)}")
+    cell = workloads.replay(f"workload.limit={options.size(610)}", preset=options.preset)
     return _seconds("D", cell, options, (1.5, 0.7))
 
 
@@ -151,6 +162,8 @@ NUMBERS: dict[str, Callable[[Options], list[Row]]] = {
 }
 USUAL = ("A", "B", "C", "D", "growth", "cold", "sweep")
 """What runs unless named: E and F take minutes."""
+BY_PRESET = ("A", "B", "C", "D")
+"""What depends on the preset; the others have the usual one."""
 
 
 def _rates(
@@ -161,6 +174,7 @@ def _rates(
     rates: tuple[float, float],
     timeouts: tuple[float, float] | None = None,
 ) -> list[Row]:
+    number = options.name(number)
     many, few = cell(groups), cell(groups // 5)
     runs, bare = take_turns({"many": lambda: run(many), "few": lambda: run(few)}, options.repeat)
     written, simulated = (_slope(runs["many"], runs["few"], pick) for pick in (_written, _simulated))
@@ -180,6 +194,7 @@ def _rates(
 
 
 def _seconds(number: str, cell: Cell, options: Options, targets: tuple[float, float]) -> list[Row]:
+    number = options.name(number)
     runs, _ = take_turns({"whole": lambda: run(cell)}, options.repeat)
     written, simulated = ([pick(each) for each in runs["whole"]] for pick in (_written, _simulated))
     requests = f"{runs['whole'][0].requests:,} requests"

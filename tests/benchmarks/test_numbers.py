@@ -15,6 +15,8 @@ SMALL = {
     "B": lambda: workloads.cell("B", 2),
     "C": lambda: workloads.cell("C", 1),
     "D": lambda: workloads.replay("workload.limit=3"),
+    "A, sglang": lambda: workloads.requests(20, 30.0, preset="sglang"),
+    "D, sglang": lambda: workloads.replay("workload.limit=3", preset="sglang"),
     "E": lambda: workloads.cell("E", 2),
     "F": lambda: workloads.cell("F", 20),
     "growth": lambda: workloads.requests(20, 30.0, 8, numbers.KEYED),
