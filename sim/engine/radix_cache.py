@@ -45,12 +45,20 @@ class RadixCache(Tree):
         node, depth = self.match(request.content, limit)
         if depth < node.end and node.parent is not None:
             node = self.split(node, depth)
-        self.clock += 1
-        request.stamp = self.clock
+        self.clock = request.stamp = clock = self.clock + 1
         self._part(node)
+        queue = self.queue
         step: Node | None = node
-        while step is not None:
-            self._access(step)
+        while step is not None:  # ``_access`` of the whole path, a node for each turn of a session
+            step.stamp = clock
+            after = step.after
+            if after is not OUT:
+                before = step.before
+                before.after = after
+                after.before = before
+                step.before = last = queue.before
+                step.after = queue
+                last.after = queue.before = step
             step = step.parent
         return node, node.end // self.block * self.block
 
@@ -117,10 +125,14 @@ class RadixCache(Tree):
     def lock(self, request: Request, node: Node) -> None:
         """Hold the path to a node for a request."""
         request.leaf = node
+        block = self.block
         step: Node | None = node
         while step is not None:
             if not step.refs:
-                self._lock(step)
+                pages = step.end // block - step.start // block
+                if pages:
+                    self.evictable -= pages
+                    self.unlink(step)
             step.refs += 1
             step = step.parent
 
@@ -132,20 +144,24 @@ class RadixCache(Tree):
 
     def unlock(self, request: Request) -> None:
         """Let go of the path of a request; its nodes stay, evictable."""
-        stamp = request.stamp
+        stamp, block, queue = request.stamp, self.block, self.queue
         step: Node | None = request.leaf
         while step is not None:
-            step.refs -= 1
+            step.refs = refs = step.refs - 1
             if step.stamp < stamp:
                 step.stamp = stamp
             parent = step.parent
-            if not step.refs and parent is not None:
-                pages = self.pages(step)
+            if not refs and parent is not None:
+                pages = step.end // block - step.start // block
                 if step.source == DEAD:
                     self.free += pages
                 elif pages:
                     self.evictable += pages
-                    self._queue(step)
+                    last = queue.before
+                    if last is queue or last.stamp <= step.stamp:
+                        self.append(step)
+                    else:
+                        self._queue(step)
                 elif not step.children:
                     self.remove(step)
             step = parent

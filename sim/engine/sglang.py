@@ -174,6 +174,9 @@ class SglangScheduler(RetractingScheduler):
         elif self.block == 1:
             self.cache.take_each(decodes.count, steps)
             decodes.steps += steps
+        elif (pages := decodes.need(steps)) <= self.cache.free:
+            self.cache.free -= pages
+            decodes.steps += steps
         else:
             for _ in range(steps):
                 self.cache.take_each(decodes.need_next(), 1)
