@@ -1,5 +1,6 @@
 """Arrival processes: their rates, their spread, what scales, what stays when groups are added."""
 
+import json
 import math
 
 import numpy as np
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sim.errors import ScenarioError
+from sim.rng import Streams
 from sim.workload._arrivals import AtOnce, Diurnal, Gamma, Ladder, OnOff, Poisson, Recorded, Rung
 from sim.workload._located import located
+from sim.workload.trace import Trace
 
 COUNT = 20_000
 KINDS = {
@@ -119,6 +122,18 @@ def test_recorded_times_start_at_zero(tmp_path):
     assert times(kind, 3).tolist() == [0.0, 0.5, 1.0]
     with pytest.raises(ScenarioError, match="holds 3 times, 4 groups are to arrive"):
         times(kind, 4)
+
+
+def test_sessions_of_a_trace_arrive_by_any_process(tmp_path):
+    """The recorded turns at other times: of a process, or of another file, which counts for the cell's hash."""
+    (tmp_path / "at.csv").write_text("s\n4\n6\n")
+    rows = [{"session_id": name, "output_tokens": 5, "prompt_tokens": [10, 30]} for name in "ab"]
+    (tmp_path / "turns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    by_file = Trace("turns.jsonl", arrivals=Recorded("recorded", "at.csv", "s"))
+    assert by_file.files(tmp_path) == [tmp_path / "turns.jsonl", tmp_path / "at.csv"]
+    assert by_file.generate(Streams(1), tmp_path).arrival_s.tolist() == [0.0, 2.0]
+    bursts = Trace("turns.jsonl", arrivals=Gamma("gamma", 2.0, 0.0))
+    assert bursts.generate(Streams(1), tmp_path).arrival_s.tolist() == [0.5, 1.0]
 
 
 @pytest.mark.parametrize(
