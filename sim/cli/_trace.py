@@ -44,6 +44,8 @@ def show_info(files: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
     for path in files:
         form = find_format(path, asked.format)
         known = figures(read_calls(path, form, asked.reading), asked.blocks or BLOCKS)
+        if not known.rows:
+            raise ScenarioError(f"{path}: holds no calls")
         if as_json:
             found.append(_document(path, form.name, known, asked))
         else:

@@ -150,6 +150,8 @@ class Trace:
         return replace(reading, chars_per_token=self.chars_per_token)
 
     def _groups(self, streams: Streams, recording: Recording) -> list[int]:
+        if not recording.groups:
+            raise ScenarioError(f"{self.file}: holds no calls")
         groups = groups_within(recording, self.window_s, self.limit)
         if self.sample_share < 1:
             kept = streams.column("workload/sample").random(recording.groups) < self.sample_share

@@ -9,7 +9,7 @@ Upstream, one JSON object a rollout: ``responses_create_params`` (``input``, ``t
 
 A turn's prompt is what came before it, answers included, and its new input. Rollouts of one task are a group and start
 from one prompt if it is as long. Where a harness builds its own prompt the file has none (``new_input`` 0): one token
-then stands for it. No times.
+then stands for it. A rollout in which nothing was generated makes no call. No times.
 """
 
 import json
@@ -48,21 +48,24 @@ def read_rollouts(path: Path, reading: Reading) -> Iterator[Call]:
         if name in seen:
             raise row.refuse(f"task {task} has rollout {rollout} above already")
         seen.add(name)
-        shape = _shape(row, tokens)
-        if not shape:
-            raise row.refuse("response.output holds nothing that the model generated")
-        yield from _calls(row, name, str(task) if task is not None else name, shape)
+        yield from _calls(row, name, str(task) if task is not None else name, _shape(row, tokens))
 
 
 def _shape(row: Row, tokens: Tokens) -> list[tuple[int, int]]:
-    """New input and output of each turn."""
+    """New input and output of each turn; none of a rollout in which nothing was generated."""
     request, response = row.get("responses_create_params"), row.get("response")
     if not isinstance(request, dict) or not isinstance(response, dict):
         raise row.refuse("responses_create_params and response must be objects")
     new = tokens.count(_text(request.get("tools"))) + tokens.count(_text(request.get("input")))
     shape: list[tuple[int, int]] = []
     output = 0
-    for item in Row(f"{row.where}: response", response).objects("output"):
+    items = response.get("output")
+    if isinstance(items, list) and items and all(isinstance(each, list) for each in items):
+        # Transitions, each with all that came before it.
+        items = items[-1]
+    if not items:
+        return shape
+    for item in Row(f"{row.where}: response", {"output": items}).objects("output"):
         is_answer = (
             item.values.get("type", "message") in _FROM_MODEL and item.values.get("role", "assistant") == "assistant"
         )

@@ -226,6 +226,14 @@ def test_what_cannot_be_is_one_line_and_no_file(arguments, reason, tmp_path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_without_calls_is_named(tmp_path, capsys):
+    """A rollout that failed before its first call is a row, and no call."""
+    row = {"responses_create_params": {"input": "x"}, "response": {"output": []}}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n")
+    code, _, err = info(capsys, tmp_path / "t.jsonl")
+    assert (code, err) == (1, f"error: {tmp_path / 't.jsonl'}: holds no calls\n")
+
+
 def test_a_file_is_not_converted_onto_itself(tmp_path, capsys):
     """The source stays as it is."""
     path = tmp_path / "t.jsonl"

@@ -290,6 +290,13 @@ def test_rollouts_of_a_task_start_from_one_prompt(tmp_path):
     assert lengths(workload) == [[100, 100 + 11 + 20]] * 2
     assert [turn.output_tokens for turn in sessions(workload)[0]] == [11, 3]
     assert workload.groups == 1
+    steps = rollout | {"response": {"output": [items[:3], items]}, "_ng_task_index": 8}
+    failed = rollout | {"response": {"output": []}, "_ng_task_index": 9}
+    again = generate(Trace("t.jsonl"), write(tmp_path, [failed, steps]))
+    assert sessions(again)[0][1].output_tokens == 3
+    assert again.sessions == 1
+    with pytest.raises(ScenarioError, match="holds no calls"):
+        generate(Trace("t.jsonl"), write(tmp_path, [failed]))
 
 
 def test_token_ids_share_what_they_share(tmp_path):
