@@ -124,6 +124,26 @@ def test_jumping_is_stepping_behind_any_router(case, around):
 
 
 @some
+@given(trained_worlds(), st.sampled_from((0.1, 0.4)), st.booleans(), st.booleans())
+def test_engines_may_fail_under_a_trainer(case, between_s, has_retries, is_one_request):
+    """L1, L11: engines fail and come back while groups are aborted, resumed and updated; every request ends."""
+    resolved, children = case
+    resolved["fleet"] |= {"failures": {"mean_between_s": between_s, "mean_repair_s": 0.05}}
+    if has_retries:
+        resolved["router"] |= {"retries": {"attempts": 3, "backoff_s": 0.01}}
+    if is_one_request:
+        resolved["client"] |= {"group_as_one_request": True}
+        resolved["client"] |= {"max_sessions_in_flight": None, "max_sessions_per_engine": None}
+    cell = cell_under((resolved, children))
+    one, two = replicate(cell, 0), replicate(cell, 0, step_by_step=True)
+    # Failures go on for a while after the last request, so what engines and the fleet do then is not compared.
+    assert [
+        name for name in ("requests", "decisions", "groups", "steps") if getattr(one, name) != getattr(two, name)
+    ] == []
+    assert UNFINISHED not in one.numpy("requests")["status"]
+
+
+@some
 @given(trained_worlds())
 def test_attempts_and_groups_are_conserved(case):
     """L1, L2: attempts follow each other, their tokens add up to answers, and every group is accounted for."""
