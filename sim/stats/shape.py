@@ -153,9 +153,7 @@ def dip(values: Floats) -> float:
             _off(x, low, left, convex, 0),
             _off(x, right, high, concave, 1),
         )
-        if (left, right) == (low, high):
-            return max(found, 1.0) / (2 * n)
-        low, high = left, right
+        low, high = left, right  # strictly inside: at either end the gap is one step, which is no gain
 
 
 def _hull(x: Floats, y: Ranks, sign: int) -> Ranks:

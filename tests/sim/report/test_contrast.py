@@ -258,3 +258,49 @@ def test_values_of_another_version_are_refused(sides, tmp_path) -> None:
     pl.DataFrame({"pair": [0], "samples_per_s": [1.0]}).write_parquet(old / "values.parquet")
     with pytest.raises(ScenarioError, match="stored by another version"):
         read_side(old)
+
+
+def test_blocked_results_are_compared_by_exact_weights(tmp_path) -> None:
+    """As the run that stored them did; a measured twin of the baseline is weighted by the same classes."""
+    result = run(load_scenario(WORLD, ["client.blocking=placement"]), pairs=24, out=tmp_path)
+    a, b = (read_side(result.arms[name].folder) for name in ("sample", "group"))
+    found = contrast(a, b, ["samples_per_s"], Lines()).findings[0]
+    assert found.paired == result.comparison("group", "samples_per_s").paired
+    assert found.exact.ratio == pytest.approx(found.paired.ratio)
+
+
+def two(first: list[float], second: list[float], tmp_path: Path, metric: str = "samples_per_s"):
+    """Two measured sides with these values."""
+    for name, values in (("a", first), ("b", second)):
+        pl.DataFrame({"pair": range(len(values)), metric: values}).write_csv(tmp_path / f"{name}.csv")
+    return contrast(read_side(tmp_path / "a.csv"), read_side(tmp_path / "b.csv"), [metric], Lines()).notes
+
+
+def test_what_the_notes_say_of_the_pairs(tmp_path) -> None:
+    """Few pairs, skewed ratios, two humps, arms that do not vary together; and nothing where nothing is wrong."""
+    draw = np.random.default_rng(5)
+    shared = np.exp(draw.normal(0, 0.3, 60))
+    fine = (shared * np.exp(draw.normal(0.1, 0.05, 60))).tolist()
+    assert two(shared.tolist(), fine, tmp_path) == []
+    assert two(shared.tolist()[:10], fine[:10], tmp_path) == [
+        "fewer than 20 pairs: Student's t alone, a bootstrap would be too sure"
+    ]
+    [skewed] = two(shared.tolist(), (shared * np.exp(0.1 * draw.exponential(1, 60) ** 2)).tolist(), tmp_path)
+    assert skewed.startswith("samples_per_s: skewed ratios")
+    split = np.where(np.arange(60) % 3 == 0, 0.7, 1.4) * np.exp(draw.normal(0, 0.02, 60))
+    [humps] = two(shared.tolist(), (shared * split).tolist(), tmp_path)
+    assert humps.startswith("samples_per_s: two humps, around 0.7")
+    assert "(67% in the upper one)" in humps
+    [apart] = two(shared.tolist(), (1 / np.array(fine)).tolist(), tmp_path)
+    assert "do not vary together" in apart
+
+
+def test_notes_on_what_was_stored(sides, tmp_path) -> None:
+    """Another workload, and a policy that decides alike."""
+    a, _, _ = sides
+    other = run(load_scenario(WORLD, ["workload.max_tokens=900"]), pairs=4, out=tmp_path).arms["sample"].folder
+    notes = contrast(read_side(a), read_side(other), ["samples_per_s"], Lines()).notes
+    assert any("workloads differ" in note for note in notes)
+    alike = run(load_scenario(WORLD, ["client.deadline_s=5"]), pairs=4, out=tmp_path).arms["sample"].folder
+    notes = contrast(read_side(a), read_side(alike), ["samples_per_s"], Lines()).notes
+    assert any("no decision differs" in note for note in notes)
