@@ -43,6 +43,8 @@ class Scenario:
     """Arms that may equal another one, to show that equal worlds give equal numbers."""
     documents: dict[str, Document]
     """What each arm says, with the place of every key in the file."""
+    warm_up_s: float | None = None
+    """Start of each replication that is not measured; None: by MSER-5 where the workload is a steady stream."""
     stop: StopModel | None = None
     """When there are enough pairs; None: after ``pairs``."""
     has_sweep: bool = False
@@ -135,6 +137,7 @@ def assemble(document: Document, path: Path) -> Scenario:
         real_run_noise=model.real_run_noise,
         null_controls=controls,
         documents=documents,
+        warm_up_s=model.replications.warm_up_s,
         stop=model.replications.stop,
         has_sweep=model.sweep is not None,
     )

@@ -67,7 +67,7 @@ class Run:
         """The next pairs to run, at most this many."""
         pairs: list[int] = []
         while len(pairs) < count and self.dealt < self.wanted:
-            if self.dealt >= self.stored and self.dealt not in self.journal:
+            if self.dealt >= max(self.stored, self.tabled) and self.dealt not in self.journal:
                 pairs.append(self.dealt)
             self.dealt += 1
         return tuple(pairs)
@@ -136,12 +136,12 @@ class Collector:
             if self.fresh:
                 store.Journal(run.folder).discard()
             else:
-                known, has_tables = _stored(run.folder, self.manifest(cell))
-                run.stored = known if has_tables or (known >= pairs and not self.keep_tables) else 0
-                run.tabled = known if has_tables else 0
+                measured, run.tabled = _stored(run.folder, self.manifest(cell))
+                if run.tabled or not self.keep_tables:
+                    run.stored = measured if run.tabled or measured >= pairs else 0
                 run.journal = {pair for pair, _ in _journal(run.folder) if pair >= run.tabled}
         if pairs > run.wanted:
-            there = {*range(run.stored), *run.journal}
+            there = {*range(max(run.stored, run.tabled)), *run.journal}
             self.done += sum(run.wanted <= pair < pairs for pair in there)
         run.wanted = max(run.wanted, pairs)
         return run
@@ -237,8 +237,14 @@ class Collector:
             return
         tables = frames.concat(parts)
         failures = {str(pair): text for pair, text in sorted(run.failures.items())}
-        manifest = {**self.manifest(run.cell), "pairs": run.wanted, "failures": failures}
-        store.write(run.folder, tables if self.keep_tables else None, manifest, values_of(run.cell, tables))
+        run.stored = max(run.wanted, run.tabled)
+        manifest = {**self.manifest(run.cell), "pairs": run.stored, "failures": failures}
+        store.write(
+            run.folder,
+            tables if self.keep_tables else None,
+            manifest,
+            values_of(run.cell, tables, manifest["warm_up_s"]),
+        )
         run.stored = run.wanted
 
     def _retell(self, run: Run) -> None:
@@ -258,14 +264,16 @@ def _journal(folder: Path) -> Iterator[tuple[int, Log]]:
             yield pair, log
 
 
-def _stored(folder: Path, manifest: dict[str, Any]) -> tuple[int, bool]:
-    """Pairs of a stored result that may stand for new ones (of the same code, none failed), and if it kept tables."""
+def _stored(folder: Path, manifest: dict[str, Any]) -> tuple[int, int]:
+    """Pairs of a stored result whose measures, and whose tables, may stand for new ones: same code, none failed."""
     found = store.read_manifest(folder)
     if found is None or any(found.get(key) != manifest[key] for key in ("hash", "code", "versions")):
-        return 0, False
+        return 0, 0
     if found.get("failures") or not (folder / f"{store.VALUES}.parquet").is_file():
-        return 0, False
-    return int(found["pairs"]), store.has_tables(folder)
+        return 0, 0
+    pairs = int(found["pairs"])
+    is_measured = found.get("warm_up_s") == manifest["warm_up_s"]
+    return pairs if is_measured else 0, pairs if store.has_tables(folder) else 0
 
 
 def give_up(run: Run) -> ScenarioError:

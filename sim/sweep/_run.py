@@ -13,7 +13,7 @@ from sim.scenario import Scenario, check
 from sim.sweep._collect import Collector, Run, give_up
 from sim.sweep._enough import Enough, budget_s
 from sim.sweep._pools import Pool
-from sim.sweep._stored import arm_of, manifest
+from sim.sweep._stored import arm_of, manifest, start_up
 
 Progress = Callable[[int, int], None]
 """Told how many replications are done, and of how many."""
@@ -146,8 +146,11 @@ def _result(
         warnings.append(f"only the baseline {found[0].name} ran: nothing is compared")
     every = dict.fromkeys([*warnings, *warnings_of(found, scenario.metrics)])
     result = assemble(scenario.name, scenario.baseline, scenario.metrics, found, list(every))
+    said = [start_up(name, cell, runs[cell.hash].folder, enough.wanted[name]) for name, cell in scenario.arms.items()]
+    result.warnings.extend(warning for _, warning in said if warning)
+    notes = [enough.note, *(text for text, _ in said)]
     failures = sum(len(runs[cell.hash].failures) for cell in scenario.arms.values())
-    return replace(result, failures=failures, notes=[enough.note] if enough.note else [])
+    return replace(result, failures=failures, notes=[note for note in notes if note])
 
 
 def _failures(scenario: Scenario, runs: Mapping[str, Run]) -> Iterator[str]:
