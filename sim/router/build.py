@@ -25,7 +25,7 @@ def build_router(
     is_plain = around.is_plain and not spec.policy.sees_all
     log.router_cores = around.decision.cores * around.replicas if around.decision else 0
     lag = round(around.cache_index.lag_s / log.tick_s) if isinstance(around.cache_index, ExactIndex) else 0
-    caches = LaggedCaches(env, engines, lag) if lag and not spec.policy.sees_all else None
+    caches = LaggedCaches(env, lag) if lag and not spec.policy.sees_all else None
     routers: list[Router] = []
     for replica in range(around.replicas):
         # The first replica draws what a router alone draws.

@@ -81,8 +81,6 @@ class FullRouter(Router):
         self.tells_first_token = hears(policy, "first_token")
         self.sees_all = unwrapped(policy).sees_all
         self.caches = caches
-        if caches is not None:
-            self.on_first_token = self._stream
         self.is_blind = around.cache_index == "none"
         self.cores = (
             Cores(env, around.decision, tick_s, lambda: len(self.fleet.available), self._choose)
@@ -112,6 +110,7 @@ class FullRouter(Router):
         if self.sees_all or self.around.cache_index not in ("approximate", "none"):
             view.cached_tokens = engine.cached_tokens
             if self.caches is not None:
+                self.caches.watch(engine)
                 view.cached_tokens = partial(self.caches.cached_tokens, engine.index)
 
     # -- the way of a request ----------------------------------------------------------------------------------------
@@ -193,8 +192,6 @@ class FullRouter(Router):
         self._discount_trip(trip)
         if self.circuits and request.status in (FINISHED, FAILED):
             self.circuits.note(request.engine, request.status == FAILED)
-        if self.caches is not None and request.status == FINISHED:
-            self.caches.store(request, request.output_tokens)
         if request.status == FAILED and not trip.is_aborted:
             self._failed(trip, ENGINE_FAILED)
         else:
@@ -231,8 +228,6 @@ class FullRouter(Router):
         trip = self.trips[request.view.id]
         if self.tells_first_token:
             self.policy.first_token(trip.view, self.views[request.engine])
-        if self.caches is not None:
-            self.caches.store(request, 0)
         self._reach("first_token", trip)
 
     # -- ends --------------------------------------------------------------------------------------------------------
@@ -320,6 +315,4 @@ class FullRouter(Router):
             self.circuits.forget(index)
         if self.telemetry:
             self.telemetry.add(index)
-        if self.caches:
-            self.caches.forget(engine)
         self._index(engine)

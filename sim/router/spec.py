@@ -211,8 +211,7 @@ class ExactIndex:
 
     kind: Literal["exact"] = "exact"
     lag_s: float = 0.0
-    """From the first token of a request until the router knows that its prompt is cached, and from the end of its
-    answer until it knows of that. Evictions are known at once."""
+    """From a change in a cache until the router knows it."""
 
 
 @dataclass(frozen=True, slots=True)

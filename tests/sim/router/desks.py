@@ -22,6 +22,15 @@ class FakeEngine:
         self.queued = 0
         self.share = 0.0
         self.generated = 0
+        self.scheduler = SimpleNamespace(block=1)
+        self.listeners = []
+
+    def listen(self, listener):
+        self.listeners.append(listener)
+
+    def tell(self, is_stored, content, before):
+        for listener in self.listeners:
+            listener(self.env.now, is_stored, content, before)
 
     def submit(self, request):
         now = self.env.now

@@ -119,11 +119,19 @@ class Everything(Policy):
         return score
 
 
+def tell(event):
+    """An engine caches 100 tokens of what requests of this time begin with."""
+    engine, tick = event
+    engine.tell(True, ((tick // 60, 100),), 0)
+
+
 def log_of(around):
     """What is decided and how it ends, where engines work, fail one after the other, and come back."""
     desk = Desk(Everything, engines=3, service=13, **{each.name: getattr(around, each.name) for each in fields(Around)})
     for number, engine in enumerate(desk.engines):
         engine.cached, engine.queued = 10 * number, 20 * number
+        for tick in range(number, 2200, 50):
+            desk.at(tick, tell, (engine, tick))
         for down, up in ((400 + 250 * number, 780 + 250 * number), *FLAPS[number], (1850, 2100)):
             desk.at(down, lambda _, engine=engine: engine.fail())
             desk.at(up, lambda _, engine=engine: engine.restart())
