@@ -20,7 +20,9 @@ def digests(decisions: pl.DataFrame) -> pl.DataFrame:
     engines they call first are found to be alike.
     """
     label = pl.when(pl.col("engine") >= 0).then(pl.col("request").min().over("pair", "engine")).otherwise(-1)
-    chosen = decisions.sort("pair", "request", "attempt").select("pair", "request", "attempt", label.alias("engine"))
+    chosen = decisions.sort("pair", "request", "attempt", "retry").select(
+        "pair", "request", "attempt", "retry", label.alias("engine")
+    )
     pairs = chosen.partition_by("pair", maintain_order=True)
     words = [hashlib.blake2b(each.to_numpy().tobytes(), digest_size=16).hexdigest() for each in pairs]
     return pl.DataFrame({"pair": [each["pair"][0] for each in pairs], "decisions": words})

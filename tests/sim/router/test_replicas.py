@@ -6,8 +6,9 @@ import pytest
 
 from policies.least_load import LeastLoad
 from policies.round_robin import RoundRobin
-from sim.router.spec import Decision
-from tests.sim.router.desks import Desk
+from sim.router.plain import Router
+from sim.router.spec import Decision, Health, TelemetrySpec
+from tests.sim.router.desks import Desk, FakeEngine
 
 
 def test_each_replica_has_its_own_policy_and_counts():
@@ -90,3 +91,38 @@ def test_an_abort_finds_its_replica(replicas):
         desk.at(100, desk.router.abort, request)
     desk.run()
     assert [status for status, _ in desk.outcomes()] == ["aborted", "finished"] * 3
+
+
+def test_an_engine_that_is_new_is_read_probed_and_chosen():
+    """A third engine joins two at 100: read at once, found dead by probes and risen again."""
+    around = {
+        "telemetry": TelemetrySpec(period_s=0.05),
+        "health": Health(period_s=0.05, timeout_s=0.01, fall=1, rise=1),
+    }
+    desk = Desk(LeastLoad, engines=2, **around)
+    new = FakeEngine(desk.env, 2, 10)
+    heard = []
+    desk.router.policy.joined = lambda engine, fleet: heard.append((engine.index, engine.report.at, len(fleet.engines)))
+    desk.at(100, lambda _: desk.router.join(new, "http://engine-2", 0))
+    desk.at(201, lambda _: new.fail()).at(301, lambda _: new.restart())
+    desk.send(*range(5, 500, 20)).run()
+    assert heard == [(2, 0.1, 3)]
+    chosen = dict(desk.decisions("at", "engine"))
+    assert {engine for at, engine in chosen.items() if at < 100} == {0}
+    assert {engine for at, engine in chosen.items() if 100 < at < 200 or at > 350} == {2}
+    assert {engine for at, engine in chosen.items() if 260 < at < 350} == {0}
+    assert desk.router.own == [0, 0, 0]
+
+
+def test_a_plain_router_takes_engines_in_and_lets_them_go():
+    """Barred, gone, back again, and one more; what is under way on one that left still ends."""
+    desk = Desk(LeastLoad(), engines=2)
+    new = FakeEngine(desk.env, 2, 10)
+    assert type(desk.router) is Router
+    desk.at(12, lambda _: desk.router.leave(0)).at(30, lambda _: desk.router.set_available(1, False))
+    desk.at(50, lambda _: desk.router.join(new, "http://engine-2"))
+    desk.at(70, lambda _: desk.router.join(desk.engines[0], "http://engine-0", 0))
+    desk.send(10, 20, 40, 60, 80).run()
+    assert desk.decisions("engine") == [0, 1, -1, 2, 0]
+    assert [status for status, _ in desk.outcomes()] == ["finished", "finished", "failed", "finished", "finished"]
+    assert desk.router.in_flight == 0
