@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from sim.engine.shell import Engine
@@ -22,10 +23,12 @@ def build_router(
 ) -> Members:
     """The plain router where it will do, else one with all that is asked for, in as many replicas; started."""
     around = spec.around
+    if spec.policy.sees_all:
+        around = replace(around, telemetry=None, cache_index="approximate")
     is_plain = around.is_plain and not spec.policy.sees_all
     log.router_cores = around.decision.cores * around.replicas if around.decision else 0
     lag = round(around.cache_index.lag_s / log.tick_s) if isinstance(around.cache_index, ExactIndex) else 0
-    caches = LaggedCaches(env, lag) if lag and not spec.policy.sees_all else None
+    caches = LaggedCaches(env, lag) if lag else None
     routers: list[Router] = []
     for replica in range(around.replicas):
         # The first replica draws what a router alone draws.

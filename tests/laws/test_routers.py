@@ -137,6 +137,17 @@ def test_recording_regret_changes_nothing(resolved, router):
 
 
 @few
+@given(resolved_worlds(policies=("oracle",)), arounds())
+def test_who_sees_all_needs_no_signals(resolved, router):
+    """Telemetry and cache indexes change nothing for a policy that sees all engines as they are."""
+    without = {**router, "telemetry": None, "cache_index": "approximate"}
+    one, other = (replicate(cell_of(within(resolved, each)), 0) for each in (router, without))
+    assert same(one, other) == []
+    ages = one.numpy("decisions")["signal_age"]
+    assert (ages[one.numpy("decisions")["engine"] >= 0] == 0).all()
+
+
+@few
 @given(resolved_worlds(policies=READERS), arounds())
 def test_a_run_is_repeatable(resolved, router):
     """L4: the same bytes again."""
