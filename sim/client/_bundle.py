@@ -31,6 +31,14 @@ class Bundle(Request):
         self.submitted = first.submitted
         self.attempt = first.attempt
 
+    def renew(self) -> None:
+        """Forget a try of a router that failed, for all siblings."""
+        super().renew()
+        self.left = len(self.parts)
+        for part in self.parts:
+            part.renew()
+            part.engine = -1
+
 
 class Front:
     """The HTTP front of an engine: what is no bundle passes, and all else is the engine's."""

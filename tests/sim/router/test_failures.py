@@ -4,6 +4,8 @@ import pytest
 
 from policies.least_load import LeastLoad
 from policies.round_robin import RoundRobin
+from sim.client._bundle import Bundle, Front
+from sim.log.record import STATUS
 from sim.router.spec import Breaker, Decision, Health, Limit, Retries
 from tests.sim.router.desks import Desk
 from tests.sim.spies import Refusing, Spy
@@ -160,3 +162,20 @@ def test_aborts_end_requests_wherever_they_are():
     again.at(50, again.router.abort, again.requests[0]).run()
     assert again.outcomes() == [("aborted", "none")]
     assert again.decisions("at") == [0]
+
+
+def test_a_group_in_one_request_is_tried_again_whole():
+    """Three siblings travel together; their engine dies, and all three are served by the other."""
+    desk = Desk(RoundRobin(), retries=EVEN).send(0, 0, 0)
+    parts, desk.requests = desk.requests, []
+    desk.env.agenda.clear()
+    bundle = Bundle(parts)
+    bundle.reply = lambda each: desk.replies.append((each.view.id, desk.env.now))
+    desk.requests.append(bundle)
+    desk.router.engines[:] = [Front(desk.env, engine) for engine in desk.engines]
+    desk.at(0, desk.router.route, bundle).at(4, lambda _: desk.engines[0].fail()).run()
+    assert desk.decisions("at", "engine", "retry") == [(0, 0, 0), (104, 1, 1)]
+    assert [(part.engine, STATUS[part.status], part.arrived, part.ended) for part in parts] == [
+        (1, "finished", 104, 114)
+    ] * 3
+    assert desk.outcomes() == [("finished", "none")]
