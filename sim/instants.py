@@ -32,7 +32,8 @@ class Clock(simpy.Environment):
         self.agenda = self._queue
         """What is to happen, a heap: tick, priority, serial number and event."""
         self.background = 0
-        """Of it, events of who only watches, and watches as long as anything else is to happen."""
+        """Of it, events of who only watches, and watches as long as anything else is to happen; and events that have
+        come to nothing."""
 
     @property
     def now(self) -> int:

@@ -66,8 +66,9 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
     with without_collector():
         env.run_out()
     client.close()
+    end = int(log.numpy("requests")["ended"].max(initial=0))
     for engine in engines:
-        engine.close()
+        engine.close(end)
     log.prefill_ideal = ideal_prefill_tokens(workload, min(kind.engine.block_tokens or 1 for kind in cell.fleet))
     return log
 

@@ -233,3 +233,18 @@ def arounds(draw, *, loses=True):
     if loses:
         router["limit"] = one(None, {"concurrency": one(1, 3), "queue_requests": one(0, 2), "wait_s": one(0.02, 0.5)})
     return router
+
+
+@st.composite
+def changing(draw):
+    """Keys of a fleet of two or more engines that fail, leave and join within the short life of a small world."""
+    one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
+    if one(True, False):
+        return {"failures": {"mean_between_s": one(0.1, 0.5), "mean_repair_s": one(0.0, 0.02, 0.2)}}
+    when = lambda: one(0.01, 0.05, 0.1, 0.2, 0.5)  # noqa: E731
+    changes = [
+        {"what": "fail", "at_s": when(), "engine": 0, "restart_after_s": one(None, 0.01, 0.1)},
+        {"what": "leave", "at_s": when(), "engine": 1, "drain_s": one(None, 0.0, 0.03)},
+        {"what": "join", "at_s": when(), "count": one(1, 2)},
+    ]
+    return {"changes": draw(st.lists(st.sampled_from(changes), min_size=1, max_size=3, unique_by=id))}

@@ -72,13 +72,21 @@ class Runs:
         if step < self.end_step - self.lag:
             self.end_step = step + self.lag
             self.next_step = step
+            self._void()
             self.next_event = Instant(self.env, self.anchor + ticks, self.priority, self.reaching)
+
+    def _void(self) -> None:
+        """What is awaited comes to nothing; it stays on the agenda, and keeps no run going."""
+        event = self.next_event
+        if event is not None and event.callbacks is not None:
+            self.env.background += 1
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
     def _reach(self, event: Event) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
         if event is not self.next_event:
+            self.env.background -= 1
             return
         run, scheduler, step, end_step = self.run, self.scheduler, self.next_step, self.end_step
         assert run is not None
@@ -107,6 +115,8 @@ class Runs:
     def _form(self, event: Event) -> None:
         if event is self.next_event:
             self._decide(self.env._now)
+        else:
+            self.env.background -= 1
 
     def _decide(self, now: int) -> None:
         """Ask for the next steps, once all else of this instant has happened; the run goes on, or another follows it.

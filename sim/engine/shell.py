@@ -151,6 +151,7 @@ class Engine(Runs):
     def _break_off(self, now: int) -> None:
         """The run ends here: what of it was begun is written down, what was only decided is not."""
         run, pending = self.run, self.pending
+        self._void()
         self.pending = self.next_event = None
         self.asked.clear()
         self.leaving.clear()
@@ -181,12 +182,11 @@ class Engine(Runs):
     def restart(self) -> None:
         """Up again, with an empty cache."""
         if not self.is_up:
-            self.close()
+            self.close(self.env._now)
             self.is_up = True
 
-    def close(self) -> None:
+    def close(self, now: int) -> None:
         """Write down how long it has been down, at the end of the run too."""
-        now = self.env._now
         if not self.is_up and now > self.down_since:
             rows = self.rows
             rows.data += rows.pack(self.index, self.down_since, now, DOWN, *(0,) * (len(ENGINES) - 4))

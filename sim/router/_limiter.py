@@ -47,11 +47,13 @@ class Limiter:
         """Who is over waits no more."""
         if self.queue.get(trip.request.view.id) is trip:
             del self.queue[trip.request.view.id]
+            self.env.background += 1  # its patience has nobody left to refuse
 
     def leave(self) -> None:
         """An admitted request has ended: its place goes to the one that waits longest."""
         if self.queue:
             serial, following = self.queue.popitem(last=False)
+            self.env.background += 1
             following.is_admitted = True
             Instant(self.env, self.env._now, SUBMIT + serial, self.going, following)
         else:
@@ -65,4 +67,7 @@ class Limiter:
     def _expire(self, event: Event) -> None:
         trip: Trip = event._value
         if self.queue.get(trip.request.view.id) is trip:
+            del self.queue[trip.request.view.id]
             self.refuse(trip, TIMEOUT_408)
+        else:
+            self.env.background -= 1

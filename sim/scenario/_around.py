@@ -18,10 +18,13 @@ def idle_keys(cell: Cell) -> Iterator[str]:
         yield "router.assignment has no effect: there is one replica"
     if around.decision is not None and around.decision == Decision(cores=around.decision.cores):
         yield "router.decision has no effect: no time of it is more than 0"
+    lost = cell.membership.failures is not None or any(
+        each.what == "fail" or each.drain_s is not None for each in cell.membership.changes
+    )
     for key in ("health", "breaker"):
-        if getattr(around, key) is not None:
+        if getattr(around, key) is not None and not lost:
             yield f"router.{key} has no effect: no engine fails"
-    if around.retries is not None and not policy.may_refuse:
+    if around.retries is not None and not lost and not policy.may_refuse:
         yield f"router.retries has no effect: no engine fails, and {kind} refuses nobody"
     if policy.sees_all:
         if around.telemetry is not None or around.cache_index != "approximate":

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sim.log.record import TABLES
 from sim.replication import Streams, replicate
 from tests.laws.test_scale import twice
-from tests.strategies import KEYED, MEMBERS, POLICIES, arounds, cell_of, resolved_worlds
+from tests.strategies import KEYED, MEMBERS, POLICIES, arounds, cell_of, changing, resolved_worlds
 
 few = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 some = settings(few, max_examples=60)
@@ -56,9 +57,17 @@ def test_jumping_is_stepping_everywhere(resolved, router):
 
 
 @some
-@given(resolved_worlds(), arounds())
-def test_requests_are_conserved(resolved, router):
+@given(resolved_worlds(engines=3, policies=(*READERS, "sglang.cache_aware", "least_load")), arounds(), changing())
+def test_jumping_is_stepping_while_engines_come_and_go(resolved, router, fleet):
+    """L11 with failures, retries, probes and engines that leave and join."""
+    assert_jumps({**resolved, "fleet": {**resolved["fleet"], **fleet}}, {**router, "record_regret": True})
+
+
+@some
+@given(resolved_worlds(engines=3), arounds(), st.one_of(st.just({}), changing()))
+def test_requests_are_conserved(resolved, router, fleet):
     """L1: one row a request, lost ones with their reason; decisions, engines and requests agree."""
+    resolved = {**resolved, "fleet": {**resolved["fleet"], **fleet}}
     cell = cell_of(within(resolved, router))
     log = replicate(cell, 0)
     offered = cell.workload.generate(Streams(cell.seed, 0), cell.base)
@@ -87,7 +96,8 @@ def test_requests_are_conserved(resolved, router):
     first = decisions["retry"] == 0
     came = requests["submitted"][place] + decisions["waited"] + decisions["service"]
     assert (came == decisions["at"])[first].all()
-    reached = (decisions["engine"] >= 0) & first & (requests["arrived"][place] >= 0)
+    once = np.array([last[request][0] == 0 for request in decisions["request"].tolist()], dtype=bool)
+    reached = (decisions["engine"] >= 0) & once & (requests["arrived"][place] >= 0)
     overhead = round(router["overhead_s"] * 1e9)
     assert (requests["arrived"][place] == decisions["at"] + overhead)[reached].all()
 

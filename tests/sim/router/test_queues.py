@@ -5,7 +5,7 @@ import pytest
 
 from policies.least_load import LeastLoad
 from policies.round_robin import RoundRobin
-from sim.router.spec import Decision, Limit
+from sim.router.spec import Decision, Health, Limit
 from tests.laws.theory_forms import central_queue, single_server
 from tests.sim.router.desks import Desk
 
@@ -94,3 +94,12 @@ def test_a_place_that_is_free_at_the_last_moment_is_taken():
     """The answer and the end of the patience fall on one tick: answers come first."""
     desk = Desk(RoundRobin(), service=50, limit=Limit(1, wait_s=0.05)).send(0, 0).run()
     assert desk.outcomes() == [("finished", "none")] * 2
+
+
+def test_patience_keeps_no_run_going():
+    """Probes go on until the last answer, at 610, not until the last patience would have ended."""
+    around = {"limit": Limit(1, wait_s=50.0), "health": Health(period_s=0.1, timeout_s=0.01, fall=9)}
+    desk = Desk(RoundRobin(), **around).send(0, 0, 0)
+    desk.at(450, lambda _: desk.engines[0].fail()).send(600).run()
+    assert desk.router.probes.streaks == {0: -2, 1: 6}
+    assert desk.env.background == 0

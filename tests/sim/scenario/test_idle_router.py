@@ -13,10 +13,13 @@ from tests.strategies import world
 LLMD = {"kind": "llmd.endpoint_picker"}
 
 
-def warnings(tmp_path: Path, policy: dict[str, object], **router: object) -> list[str]:
+def warnings(
+    tmp_path: Path, policy: dict[str, object], *, fleet: dict[str, object] | None = None, **router: object
+) -> list[str]:
     """Lines about the router of a small scenario."""
     cell = {key: value for key, value in world(engines=2, policy=policy).items() if key != "seed"}
     cell["router"] |= router
+    cell["fleet"] |= fleet or {}
     file = tmp_path / "s.yaml"
     YAML().dump({"name": "s", **cell}, file)
     found = check(load_scenario(file)).warnings
@@ -75,6 +78,19 @@ def warnings(tmp_path: Path, policy: dict[str, object], **router: object) -> lis
 def test_each_idle_key(tmp_path: Path, policy: dict[str, object], router: dict[str, object], line: str | None) -> None:
     """One line or none."""
     assert warnings(tmp_path, policy, **router) == ([line] if line else [])
+
+
+def test_what_acts_on_failures_matters_where_engines_fail(tmp_path: Path) -> None:
+    """By themselves, by plan, or when their time to drain is over."""
+    around = {"health": {}, "breaker": {}, "retries": {}}
+    for fleet, idle in (
+        ({}, 3),
+        ({"failures": {"mean_between_s": 100.0, "mean_repair_s": 1.0}}, 0),
+        ({"changes": [{"what": "fail", "at_s": 1.0, "engine": 0}]}, 0),
+        ({"changes": [{"what": "leave", "at_s": 1.0, "engine": 0, "drain_s": 1.0}]}, 0),
+        ({"changes": [{"what": "leave", "at_s": 1.0, "engine": 0}]}, 3),
+    ):
+        assert len(warnings(tmp_path, LLMD, fleet=fleet, **around)) == idle
 
 
 def test_what_policies_read_is_found() -> None:
