@@ -35,6 +35,7 @@ class BlockCacheMachine(RuleBasedStateMachine):
         self.blocks = Blocks(CAPACITY, size)
         self.live = {}
         self.serial = 0
+        self.versions, self.buried = {}, set()
 
     @rule(prompt=prompts, output=st.integers(0, 12), chunk=st.integers(1, 40))
     def admit(self, prompt, output, chunk):
@@ -56,6 +57,7 @@ class BlockCacheMachine(RuleBasedStateMachine):
             self.blocks.hold(block)
         self._take(held, need)
         self.live[self.serial] = each, held, extend(prompt, 10_000 + self.serial, output), slots
+        self.versions[self.serial] = self.blocks.version
         if self.is_early:
             self._register(self.serial)
 
@@ -67,8 +69,8 @@ class BlockCacheMachine(RuleBasedStateMachine):
         each, held, whole, slots = self.live[serial]
         self.cache.register(each, whole, slots)
         tokens = tokens_of(whole)
-        for place in range(slots // self.size):
-            self.blocks.register(held[place], (0, *tokens[: (place + 1) * self.size]))
+        for place in range(slots // self.size if serial not in self.buried else 0):
+            self.blocks.register(held[place], (self.versions[serial], *tokens[: (place + 1) * self.size]))
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -108,6 +110,19 @@ class BlockCacheMachine(RuleBasedStateMachine):
         found = self.blocks.look_up(tokens, len(tokens))
         assert self.cache.find(prompt, len(tokens))[1] // self.size == len(found)
 
+    @rule()
+    def flush(self):
+        """All is forgotten; what is held is not found, and free when it is given back."""
+        self.cache.flush()
+        self.blocks.flush()
+        self.buried |= set(self.live)
+
+    @rule(version=st.integers(0, 2))
+    def update(self, version):
+        """Weights of another version find what they computed themselves."""
+        self.cache.set_version(version)
+        self.blocks.version = version
+
     @invariant()
     def same_counts(self):
         """Free and cached blocks agree."""
@@ -130,6 +145,7 @@ class RadixCacheMachine(RuleBasedStateMachine):
         self.radix = Radix(capacity, size)
         self.live = {}
         self.serial = 0
+        self.versions, self.buried = {}, set()
 
     @rule(prompt=prompts, output=st.integers(0, 12))
     def admit(self, prompt, output):
@@ -150,6 +166,7 @@ class RadixCacheMachine(RuleBasedStateMachine):
         self._take(pages)
         whole = extend(prompt, 10_000 + self.serial, output)
         self.live[self.serial] = [each, end, whole, len(tokens)]
+        self.versions[self.serial] = self.radix.version
 
     def _take(self, pages):
         self.cache.take(pages)
@@ -161,7 +178,9 @@ class RadixCacheMachine(RuleBasedStateMachine):
         state = self.live[serial]
         each, end, whole, slots = state
         self.cache.register(each, whole, slots)
-        leaf, there = self.radix.insert(tokens_of(whole)[:slots])
+        if serial in self.buried:
+            return
+        leaf, there = self.radix.insert(tokens_of(whole)[:slots], self.versions[serial])
         self.radix.free += max(0, there - owned(end))
         self.radix.lock(leaf, 1)
         self.radix.lock(end, -1)
@@ -206,6 +225,19 @@ class RadixCacheMachine(RuleBasedStateMachine):
         contents = self.radix.contents()
         found = sum(tuple(tokens[:end]) in contents for end in pages)
         assert self.cache.match(prompt, len(tokens))[1] // self.size == found
+
+    @rule()
+    def flush(self):
+        """All is forgotten; what is held is not found, and free when it is given back."""
+        self.cache.flush()
+        self.radix.flush()
+        self.buried |= set(self.live)
+
+    @rule(version=st.integers(0, 2))
+    def update(self, version):
+        """Weights of another version find what they computed themselves."""
+        self.cache.set_version(version)
+        self.radix.version = version
 
     @invariant()
     def same_counts(self):
