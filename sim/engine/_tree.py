@@ -101,6 +101,8 @@ class Tree:
         Does not modify the tree; the depth may lie inside the node.
         """
         node = self.root
+        if limit <= 0:
+            return node, 0
         depth = span_end = 0
         for source, length in content:
             span_end += length

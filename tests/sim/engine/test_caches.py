@@ -1,5 +1,6 @@
 """Both prefix caches against the reference's: same hits, same counts, same evictions under random sequences of use."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -10,7 +11,7 @@ from sim.engine.radix_cache import RadixCache
 from tests.reference.radix import Radix
 from tests.reference.vllm import Blocks
 from tests.reference.world import tokens_of
-from tests.sim.engine.worlds import request
+from tests.sim.engine.worlds import Bench, request
 
 CAPACITY = 24
 
@@ -280,3 +281,13 @@ def serve(cache, serial, prompt):
     cache.take(held - depth // cache.block)
     cache.register(each, each.content, each.prompt_tokens)
     cache.release(each, held)
+
+
+@pytest.mark.parametrize("preset", ["vllm", "sglang"])
+def test_a_prompt_of_one_token_hits_nothing(preset):
+    """Its last token is computed anyway, and what is cached is not cut at its very start."""
+    first, second = request(0, ((7, 20),), 50), request(1, ((7, 1),), 2)
+    bench = Bench(preset, block_tokens=4).send(0, first).send(20, second)
+    bench.run()
+    assert second.cached_tokens == 0
+    assert all(node.start < node.end for node in bench.scheduler.cache.nodes())
