@@ -66,7 +66,7 @@ class ClientSpec:
     """Groups under way at once: the next one starts when all samples of one have ended. Null: no cap."""
     group_as_one_request: bool = False
     """Send the first turns of a group as one request for several answers: one decision, one engine, and all samples
-    hold their places until the last answer of the group is there. Each still passes the client's processes."""
+    hold their places until the last answer of the group is there. It passes the client's processes once."""
     sample_time_limit_s: float | None = field(default=None, metadata={"min": 1e-9})
     """A sample ends this long after its start; a request in flight is aborted. Null: no limit."""
     tools: ToolsSpec | None = None

@@ -108,6 +108,13 @@ class ManagedClient(Sessions):
         live.state = DUE
         if self.forks is not None and self.forks.must_wait(live):
             return
+        if self._is_first(live):
+            live.is_gathered = True
+            self._pass_group(live.group)
+        else:
+            self._pass(live)
+
+    def _pass(self, live: Live) -> None:
         if self.stage is None:
             self._send(live)
         else:
@@ -118,22 +125,33 @@ class ManagedClient(Sessions):
             return
         if not self.is_open:
             self.held.append(live)
-        elif self.gathers and live.turn == live.attempt == 0:
-            live.is_gathered = True
-            self._gather(live.group)
+        elif self._is_first(live):
+            self._send_group(live.group)
         else:
             live.state = OPEN
             self._submit(live)
 
-    def _gather(self, group: int) -> None:
-        """Send the first turns of a group as one request, once none of its samples is still on the way to it."""
+    def _is_first(self, live: Live) -> bool:
+        """Whether a turn travels with those of its group."""
+        return self.gathers and live.turn == 0 and live.attempt == live.base
+
+    def _gathered(self, group: int) -> list[Live]:
+        """The samples whose first turns travel as one; none while some are still on the way to it."""
         alive, forks = self.alive, self.forks
         samples = [each for each in self.members[group] if forks is None or not forks.is_child(each)]
         if any(each not in alive and each not in self.kept and not self.has_ended[each] for each in samples):
-            return
-        lives = [alive[each] for each in samples if each in alive]
-        first = [live for live in lives if live.turn == live.attempt == 0 and live.state in (WAITING, DUE)]
-        if not first or not all(live.is_gathered for live in first):
+            return []
+        first = [alive[each] for each in samples if each in alive]
+        first = [live for live in first if self._is_first(live) and live.state in (WAITING, DUE)]
+        return first if all(live.is_gathered for live in first) else []
+
+    def _pass_group(self, group: int) -> None:
+        """Once all are there, the request of the group passes the client's processes under its first sample."""
+        if first := self._gathered(group):
+            self._pass(first[0])
+
+    def _send_group(self, group: int) -> None:
+        if not (first := self._gathered(group)):
             return
         for live in first:
             live.state = OPEN
@@ -144,7 +162,7 @@ class ManagedClient(Sessions):
         self.router.route(bundle)
 
     def _gather_rest(self, event: Event) -> None:
-        self._gather(event._value)
+        self._pass_group(event._value)
 
     def _bundle_answered(self, bundle: Request) -> None:
         assert isinstance(bundle, Bundle)

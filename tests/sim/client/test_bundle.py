@@ -57,6 +57,26 @@ def test_copies_of_a_prompt_by_visibility(visibility, copies):
     assert requests["prefill_tokens"].sum() == pytest.approx(copies * 4096, abs=16)
 
 
+def test_a_group_passes_the_clients_processes_once():
+    """A prompt of 1,000 tokens at 1,000 tokens a second: one request is sent after 1 s, copies after 1, 2, 3 and 4."""
+    workload = {"groups": 1, "samples_per_group": 4, "prompt": {"group_tokens": 1000, "system_tokens": 0}}
+    sent = [
+        replicate(cell_of(world(workload=workload, client=client | {"tokens_per_s": 1000.0})), 0).numpy("requests")
+        for client in (ONE, {})
+    ]
+    assert [sorted((each["submitted"] // (1000 * MS)).tolist()) for each in sent] == [[1, 1, 1, 1], [1, 2, 3, 4]]
+
+
+def test_a_group_that_begins_anew_travels_as_one_again():
+    """Deferred groups are sent as one request each time: decisions are fewer than requests by the siblings."""
+    training = {"groups_per_step": 4, "oversampling_batch": 6, "unfinished": "defer"}
+    workload = {"groups": 24, "samples_per_group": 3, "output_tokens": LENGTHS, "max_tokens": 60}
+    log = replicate(cell_of(world(workload=workload, client=ONE) | {"training": training}), 0)
+    requests, decisions = log.numpy("requests"), log.numpy("decisions")
+    assert requests["attempt"].max() >= 1
+    assert 3 * len(decisions["request"]) == len(requests["request"])
+
+
 def test_later_turns_travel_alone():
     """Only first turns go together."""
     workload = {"groups": 2, "samples_per_group": 3, "turns": 3, "tool_delay_s": 0.02}
