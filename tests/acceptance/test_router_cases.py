@@ -69,6 +69,36 @@ def test_asking_every_engine_pays_where_answers_differ_and_asking_is_quick():
     assert slow["makespan_s"] > 0.98 * turn["makespan_s"]
 
 
+def test_sessions_that_never_meet_go_where_ties_go():
+    """P25: 448 and 0 with first ties, 224 each with rotating ones, about even with random ones."""
+    scenario = load_scenario(CASES / "p25_paced_sessions.yaml")
+    placed = {}
+    for arm, cell in scenario.arms.items():
+        placed[arm] = np.bincount(replicate(cell, 0).numpy("decisions")["engine"], minlength=2).tolist()
+    assert placed["first"] == [448, 0]
+    assert placed["rotate"] == [224, 224]
+    assert abs(placed["random"][0] - 224) < 4 * 448**0.5 / 2
+
+
+def test_an_engine_that_restarts_is_cold_whatever_routers_remember():
+    """P45: no hit on it for seconds, as many as before half a minute later; each prefix is computed again."""
+    scenario = load_scenario(CASES / "p45_cold_restart.yaml")
+    prefill = {}
+    for arm, cell in scenario.arms.items():
+        requests = replicate(cell, 0).numpy("requests")
+        prefill[arm] = requests["prefill_tokens"].sum()
+        assert (requests["status"] == 0).all()
+        here = requests["engine"] == 0
+        hits = {}
+        for start, end in ((40, 55), (61, 66), (90, 120)):
+            some = here & (requests["arrived"] >= start * 10**9) & (requests["arrived"] < end * 10**9)
+            hits[start] = requests["cached_tokens"][some].sum() / requests["prompt_tokens"][some].sum()
+        assert hits[40] > 0.9
+        assert hits[90] > 0.9
+        assert hits[61] > 0.9 if arm == "no_restart" else hits[61] == 0
+    assert prefill["hashed"] > prefill["cache_aware"] > 1.15 * prefill["no_restart"]
+
+
 def test_routers_that_read_at_the_same_times_herd():
     """P27: between two readings about half of all requests go to one of 16 engines; jitter or a draw spreads them."""
     scenario = load_scenario(CASES / "p27_herd.yaml")
