@@ -82,6 +82,22 @@ def test_a_disturbed_engine(preset):
     hold()
 
 
+@pytest.mark.parametrize("preset", FIELDS)
+def test_aborts_by_who_is_answered(preset):
+    """L11 where an answer aborts others at once, in the midst of the end of a step, as when a group is complete."""
+    places = st.integers(0, 40)
+
+    @some
+    @given(disturbed(preset), st.lists(st.tuples(places, places), min_size=1, max_size=6), st.lists(TICKS, max_size=3))
+    def hold(scenario, pairs, polls):
+        serials = [each.serial for each in scenario.asked]
+        if serials:
+            chains = tuple((serials[one % len(serials)], serials[two % len(serials)]) for one, two in pairs)
+            assert_same(replace(scenario, chains=chains), polls)
+
+    hold()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", FIELDS)
 def test_many_disturbed_engines(preset):

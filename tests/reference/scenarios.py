@@ -50,6 +50,8 @@ class Scenario:
     asked: tuple
     orders: tuple = ()
     """What is done to the engine: tick, what, and to whom or which."""
+    chains: tuple = ()
+    """Pairs: when the first is answered the second is aborted (not known to the reference)."""
 
 
 def random_scenario(preset, seed):
@@ -197,6 +199,9 @@ def serve(scenario, *, step_by_step=False, watch=None):
 
     def answer(request):
         answered[request.view.id] = _marks(request)  # What changes later no client sees.
+        for first, second in scenario.chains:
+            if first == request.view.id and second in requests:
+                engine.abort(requests[second])
         for asked in scenario.asked:
             if asked.after == request.view.id:
                 submit(asked, asked.when)
