@@ -44,7 +44,7 @@ class Scenario:
     documents: dict[str, Document]
     """What each arm says, with the place of every key in the file."""
     warm_up_s: float | None = None
-    """Start of each replication that is not measured; None: by MSER-5 where the workload is a steady stream."""
+    """Start of each replication that is not measured."""
     stop: StopModel | None = None
     """When there are enough pairs; None: after ``pairs``."""
     has_sweep: bool = False

@@ -123,8 +123,7 @@ class ReplicationsModel(Closed):
     )
     warm_up_s: Annotated[float, Field(ge=0, le=1e9)] | None = Field(
         default=None,
-        description="Time at the start of each replication that is not measured. Absent: by MSER-5 where sessions "
-        "arrive at a steady rate (poisson, gamma, on_off), and none for what starts and ends.",
+        description="Time at the start of each replication that is not measured. Absent: none is left out.",
     )
 
 

@@ -13,7 +13,7 @@ from sim.scenario import Scenario, check
 from sim.sweep._collect import Collector, Run, give_up
 from sim.sweep._enough import Enough, budget_s
 from sim.sweep._pools import Pool
-from sim.sweep._stored import arm_of, manifest, start_up
+from sim.sweep._stored import arm_of, manifest
 
 Progress = Callable[[int, int], None]
 """Told how many replications are done, and of how many."""
@@ -146,9 +146,9 @@ def _result(
         warnings.append(f"only the baseline {found[0].name} ran: nothing is compared")
     every = dict.fromkeys([*warnings, *warnings_of(found, scenario.metrics)])
     result = assemble(scenario.name, scenario.baseline, scenario.metrics, found, list(every))
-    said = [start_up(name, cell, runs[cell.hash].folder, enough.wanted[name]) for name, cell in scenario.arms.items()]
-    result.warnings.extend(warning for _, warning in said if warning)
-    notes = [enough.note, *(text for text, _ in said)]
+    notes = [enough.note]
+    if scenario.warm_up_s:
+        notes.append(f"the first {scenario.warm_up_s:g} s of each replication are not measured")
     failures = sum(len(runs[cell.hash].failures) for cell in scenario.arms.values())
     return replace(result, failures=failures, notes=[note for note in notes if note])
 

@@ -19,32 +19,27 @@ from sim.report.routing import notes, summaries
 from sim.report.warn import digests
 from sim.scenario import RESULTS_VERSION, Cell, Scenario
 from sim.scenario._rules import reads_key
-from sim.steady import cuts, is_steady, without_start
+from sim.steady import without_start
 
 VERSIONED: Final = ("windtunnel", "simpy", "numpy", "polars", "scipy", "blake3", "xxhash")
 PACKAGES: Final = ("policies", "sim")
 
 
 def values_of(cell: Cell, tables: Tables, warm_up_s: float | None = None) -> pl.DataFrame:
-    """One row a pair: ``groups``, digest of its ``decisions``, ``class`` of placement, ``routing``, every metric.
-
-    ``cut_s`` is the time at its start that the metrics leave out.
-    """
+    """One row a pair: ``groups``, digest of its ``decisions``, ``class`` of placement, ``routing``, every metric."""
     scope = cell.client.scope
     placed = None
     if scope != "request" and reads_key(cell):
         placed = place(tables.requests, scope, cell.engines)
     classes = placed.classes if placed else tables.replications.select("pair", pl.lit(None, pl.String).alias("class"))
     groups = tables.groups.group_by("pair").agg(pl.len().cast(pl.Int64).alias("groups"))
-    cut = cuts(tables, warm_up_s, steady=is_steady(cell.workload, cell.training))
     return (
-        metrics.measure(without_start(tables, cut))
-        .join(cut, on="pair", how="left")
+        metrics.measure(without_start(tables, warm_up_s))
         .join(groups, on="pair", how="left")
         .join(digests(tables.decisions), on="pair", how="left")
         .join(classes, on="pair", how="left")
         .join(summaries(tables.decisions), on="pair", how="left")
-        .select("pair", "groups", "decisions", "class", "routing", "cut_s", "is_settled", *metrics.METRICS)
+        .select("pair", "groups", "decisions", "class", "routing", *metrics.METRICS)
         .sort("pair")
     )
 
@@ -67,17 +62,6 @@ def arm_of(name: str, cell: Cell, folder: Path, pairs: int, *, null_control: boo
         is_blocked=cell.client.blocking != "none",
         is_hashed=cell.router.policy.places_by_hash,
     )
-
-
-def start_up(name: str, cell: Cell, folder: Path, pairs: int) -> tuple[str, str]:
-    """What of an arm's replications was left out, for people, and a warning where that was not enough; or nothing."""
-    rows = store.read_values(folder).filter(pl.col("pair") < pairs)
-    longest, unsettled = max(rows["cut_s"], default=0.0), int((~rows["is_settled"]).sum())
-    if not is_steady(cell.workload, cell.training) and not longest:
-        return "", ""
-    said = f"arm {name}: up to {longest:.4g} s at the start of a replication are left out as start-up"
-    warning = f"arm {name}: {unsettled} of {rows.height} replications had not settled by their half: run longer ones"
-    return said, warning if unsettled else ""
 
 
 def _notes(rows: pl.DataFrame, cell: Cell) -> Iterator[str]:

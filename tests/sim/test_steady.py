@@ -1,4 +1,4 @@
-"""The start-up that is left out of a measurement: none of what ends by itself, the first requests of what goes on."""
+"""A start-up that is left out of a measurement."""
 
 from pathlib import Path
 
@@ -6,10 +6,7 @@ import polars as pl
 import pytest
 
 from sim import load_scenario, run
-from sim.log import store
-from sim.metrics import measure
 from sim.scenario import load_sweep
-from sim.steady import cuts, without_start
 from sim.sweep import sweep
 
 WORLD = """
@@ -41,24 +38,6 @@ def path(tmp_path: Path) -> Path:
 def world(path: Path, arrivals: str = POISSON, warm: str = "", arms: tuple[str, ...] = ()):
     path.write_text(WORLD.replace("ARRIVALS", arrivals).replace("WARM", warm))
     return load_scenario(path).select(arms=arms)
-
-
-def test_what_starts_and_ends_is_measured_whole(path: Path, tmp_path: Path) -> None:
-    """All groups at once: nothing is cut, and nothing is said."""
-    result = run(world(path, "{kind: at_once}"), out=tmp_path / "out")
-    assert store.read_values(result.arms["first"].folder)["cut_s"].to_list() == [0.0] * 6
-    assert not any("start-up" in note for note in result.notes)
-
-
-def test_a_steady_stream_loses_its_start(path: Path, tmp_path: Path) -> None:
-    """MSER-5 says how much; it is said, and the metrics are those of the rest."""
-    result = run(world(path), out=tmp_path / "out")
-    arm = result.arms["first"]
-    values = store.read_values(arm.folder)
-    assert any("start-up" in note for note in result.notes)
-    tables = arm.tables()
-    by_hand = measure(without_start(tables, cuts(tables, None, steady=True)))
-    assert by_hand.select("pair", "e2e_p95_s").equals(values.select("pair", "e2e_p95_s"))
 
 
 def test_a_fixed_cut(path: Path, tmp_path: Path) -> None:
@@ -98,9 +77,3 @@ def test_values_of_another_cut_are_not_believed(path: Path, tmp_path: Path) -> N
     fresh = sweep(load_sweep(path, (), ["workload.groups=300,400"]), out=tmp_path / "fresh")
     assert two.table.equals(fresh.table)
     assert not one.table.equals(two.table)
-
-
-def test_a_stream_that_never_settles_is_warned_of(path: Path, tmp_path: Path) -> None:
-    """More arrives than the engine serves: the end-to-end time grows to the end."""
-    result = run(world(path, "{kind: poisson, groups_per_s: 40}"), out=tmp_path / "out")
-    assert any("had not settled" in warning for warning in result.warnings)
