@@ -48,6 +48,8 @@ class Runs:
         self.is_plain = True
         """Neither paused nor listened to."""
         self.down_since = 0
+        self.rested = self.rested_since = 0
+        """Ticks without a run until the last one began; when it last had none."""
         self.before: Plan | None = None
         """Plan of the step under way, where the run is one that begins when that step ends."""
         self.listeners: list[Callable[[int, bool, Content, int], None]] = []
@@ -186,9 +188,13 @@ class Runs:
                 self.index, self.anchor, start, BUSY, steps, prefill * steps, run.repeated, decodes, run.context,
                 run.pairs, len(run.chunks), prefill + decodes, run.waiting, run.kv_used, run.kv_cached,
             )  # fmt: skip
+        else:
+            self.rested += start - self.rested_since
         self.run = plan
         self.next_event = None
-        if plan is not None:
+        if plan is None:
+            self.rested_since = start
+        else:
             self.anchor = start
             self.accounted = 1
             self.end_step = end_step = 1 if self.step_by_step else plan.repeat

@@ -17,5 +17,7 @@ class Load:
     """Tokens of room that requests hold, and tokens to prefill of those that wait."""
     queued_tokens: int
     """Tokens to prefill of those that wait, as far as they are not cached."""
+    busy: int
+    """Ticks since the start in which it computed: a total, for shares of the time between two looks."""
     generated: int
     """Tokens decoded since the engine started: a total, for rates between two looks."""

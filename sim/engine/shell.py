@@ -170,6 +170,7 @@ class Engine(Runs):
         elif now < self.anchor:
             self._shorten(now)
         self.run = None
+        self.rested_since = now
 
     def _shorten(self, now: int) -> None:
         """The last row was written ahead of the end of its last step, which does not come."""
@@ -207,6 +208,7 @@ class Engine(Runs):
             kv_share=used / scheduler.capacity,
             tokens=used * block + queued,
             queued_tokens=queued - cached,
+            busy=now - self.rested - (now - self.rested_since if self.run is None else 0),
             generated=scheduler.decodes.generated,
         )
 

@@ -12,17 +12,45 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from policies._protocol import EngineView, Report
+from policies._protocol import Ended, EngineView, Report
 from sim.engine.request import Request
 from sim.engine.shell import Engine
 from sim.instants import TELEMETRY, Clock
 from sim.router._watch import Watch, whisper
 from sim.router.spec import SIGNALS, Counted, Moment, Reported, TelemetrySpec, Times
 
-EMPTY: Final = {"running": 0, "waiting": 0, "kv_share": 0.0, "tokens": 0, "queued_tokens": None, "tokens_per_s": None}
+EMPTY: Final = {
+    "running": 0, "waiting": 0, "kv_share": 0.0, "tokens": 0, "queued_tokens": None, "tokens_per_s": None,
+    "busy_share": None, "ended": None,
+}  # fmt: skip
 """What a report says of signals that never came."""
 
 Reading = dict[str, Any]
+
+
+class Finished:
+    """What engines know of the requests that finished there: totals of prompt, output and ticks, whoever sent them."""
+
+    def __init__(self) -> None:
+        self.totals: dict[int, list[int]] = {}
+        """By engine: requests, prompt tokens, generated tokens, ticks of prefill, ticks of decode."""
+
+    def add(self, request: Request) -> None:
+        """A request finished."""
+        total = self.totals.setdefault(request.engine, [0, 0, 0, 0, 0])
+        total[0] += 1
+        total[1] += request.prompt_tokens
+        total[2] += request.output_tokens
+        total[3] += request.first_token - request.scheduled
+        total[4] += request.ended - request.first_token
+
+    def means(self, index: int, tick_s: float) -> Ended | None:
+        """Means of an engine; None: nothing finished there."""
+        total = self.totals.get(index)
+        if total is None:
+            return None
+        count, prompt, output, prefill, decode = total
+        return Ended(prompt / count, output / count, prefill * tick_s / count, decode * tick_s / count)
 
 
 class Signals:
@@ -48,13 +76,15 @@ class Telemetry:
         views: Sequence[EngineView],
         own: Sequence[int],
         chance: Callable[[str], random.Random],
+        finished: "Finished",
     ) -> None:
-        """``own`` is the router's count by engine; ``chance`` gives a generator by name."""
+        """``own`` is the router's count by engine, ``chance`` gives a generator by name, ``finished`` all routers share."""
         self.env = env
         self.spec = spec
         self.tick_s = tick_s
         self.engines, self.views, self.own = engines, views, own
         self.make_chance = chance
+        self.finished = finished
         by_times: dict[Times, list[str]] = {}
         for name in SIGNALS:
             if name != "in_flight" or spec.in_flight.visibility == "report":
@@ -68,6 +98,8 @@ class Telemetry:
         """By engine: tick of the newest reading that arrived."""
         self.last_generated: dict[int, tuple[int, int]] = {}
         """By engine: tick and generated tokens of the last reading."""
+        self.last_busy: dict[int, tuple[int, int]] = {}
+        """By engine: tick of the last reading, and ticks in which it had computed by then."""
         self.credited: dict[Moment, list[str]] = {}
         """By moment: signals in which a dispatched request counts from then on."""
         for name in ("running", "waiting", "tokens"):
@@ -86,6 +118,7 @@ class Telemetry:
         self.views[index].report = None
         self.read_at.pop(index, None)
         self.last_generated.pop(index, None)
+        self.last_busy.pop(index, None)
         self._begin([index])
 
     def _begin(self, indices: Sequence[int]) -> None:
@@ -159,6 +192,10 @@ class Telemetry:
                 values["running"] = load.running
                 if "tokens_per_s" in spec.also:
                     values["tokens_per_s"] = self._rate(engine.index, load.generated, now)
+                if "busy_share" in spec.also:
+                    values["busy_share"] = self._busy_share(engine.index, load.busy, now)
+                if "ended" in spec.also:
+                    values["ended"] = self.finished.means(engine.index, self.tick_s)
             elif name == "waiting":
                 values["waiting"] = load.queued_tokens if spec.waiting.unit == "tokens" else load.waiting
                 if "queued_tokens" in spec.also:
@@ -179,6 +216,14 @@ class Telemetry:
         if before is None or before[0] == now or generated < before[1]:
             return None
         return (generated - before[1]) / ((now - before[0]) * self.tick_s)
+
+    def _busy_share(self, index: int, busy: int, now: int) -> float | None:
+        """Share of the time since the reading before; None at the first."""
+        before = self.last_busy.get(index)
+        self.last_busy[index] = (now, busy)
+        if before is None or before[0] == now:
+            return None
+        return (busy - before[1]) / (now - before[0])
 
     # -- knowing -----------------------------------------------------------------------------------------------------
 

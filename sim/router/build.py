@@ -13,6 +13,7 @@ from sim.rng import Streams
 from sim.router import Members
 from sim.router._caches import LaggedCaches
 from sim.router._replicas import Assignment, ByConnection, ByLot, Front
+from sim.router._telemetry import Finished
 from sim.router.full import FullRouter
 from sim.router.plain import Router
 from sim.router.spec import ExactIndex, RouterSpec
@@ -29,6 +30,7 @@ def build_router(
     log.router_cores = around.decision.cores * around.replicas if around.decision else 0
     lag = round(around.cache_index.lag_s / log.tick_s) if isinstance(around.cache_index, ExactIndex) else 0
     caches = LaggedCaches(env, lag) if lag else None
+    finished = Finished()
     routers: list[Router] = []
     for replica in range(around.replicas):
         # The first replica draws what a router alone draws.
@@ -42,7 +44,9 @@ def build_router(
             overhead = round(around.overhead_s / log.tick_s)
             routers.append(Router(env, policy, engines, urls, order, chance("policy"), log, overhead=overhead))
         else:
-            routers.append(FullRouter(env, policy, engines, urls, order, chance, log, around, replica, caches))
+            routers.append(
+                FullRouter(env, policy, engines, urls, order, chance, log, around, replica, caches, finished)
+            )
     router: Router | Front = routers[0]
     if around.replicas > 1:
         assignment: Assignment = ByConnection(around.replicas)

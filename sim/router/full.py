@@ -26,7 +26,7 @@ from sim.router._cores import Cores
 from sim.router._health import Circuits, Probes
 from sim.router._limiter import Limiter
 from sim.router._regret import Hindsight, regret
-from sim.router._telemetry import Telemetry, exact_report
+from sim.router._telemetry import Finished, Telemetry, exact_report
 from sim.router._trip import BACKING_OFF, DECIDING, OVER, SENT, Trip
 from sim.router.plain import Router
 from sim.router.spec import Around, Moment
@@ -51,8 +51,9 @@ class FullRouter(Router):
         around: Around,
         replica: int = 0,
         caches: LaggedCaches | None = None,
+        finished: Finished | None = None,
     ) -> None:
-        """``chance`` gives a generator by name, this replica's own; ``caches`` is what all replicas share."""
+        """``chance`` gives a generator by name, this replica's own; ``caches`` and ``finished`` are what all share."""
         tick_s = log.tick_s
         overhead = round(around.overhead_s / tick_s)
         super().__init__(env, policy, engines, urls, order, chance("policy"), log, overhead=overhead)
@@ -68,8 +69,10 @@ class FullRouter(Router):
         own_count = around.telemetry.in_flight if around.telemetry else None
         self.counts_at: Moment = own_count.visibility if own_count else "choice"
         self.counts_tokens = own_count is not None and own_count.unit == "tokens"
+        self.finished = finished or Finished()
+        self.tells_finished = around.telemetry is not None and "ended" in around.telemetry.also
         self.telemetry = (
-            Telemetry(env, around.telemetry, tick_s, self.engines, self.views, self.own, chance)
+            Telemetry(env, around.telemetry, tick_s, self.engines, self.views, self.own, chance, self.finished)
             if around.telemetry
             else None
         )
@@ -192,6 +195,8 @@ class FullRouter(Router):
         self._discount_trip(trip)
         if self.circuits and request.status in (FINISHED, FAILED):
             self.circuits.note(request.engine, request.status == FAILED)
+        if self.tells_finished and request.status == FINISHED:
+            self.finished.add(request)
         if request.status == FAILED and not trip.is_aborted:
             self._failed(trip, ENGINE_FAILED)
         else:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from policies._content import Content
-from policies._protocol import EngineView, FleetView, Policy, Report, RequestView, pick_first
+from policies._protocol import Ended, EngineView, FleetView, Policy, Report, RequestView, pick_first
 
-SIGNALS: Final = ("running", "waiting", "kv_share", "tokens", "queued_tokens", "tokens_per_s")
+SIGNALS: Final = ("running", "waiting", "kv_share", "tokens", "queued_tokens", "tokens_per_s", "busy_share", "ended")
 COUNT: Final = "in_flight"
 CACHE: Final = "cached_tokens"
 ALL: Final = frozenset({*SIGNALS, COUNT, CACHE})
@@ -25,7 +25,8 @@ class _Report(Report):
 
     def __init__(self, note: Note, load: int) -> None:
         object.__setattr__(self, "_note", note)
-        super().__init__(1.0, load, load, min(load / 100, 0.9), 100 * load, 10 * load, 100.0)
+        share, ended = min(load / 100, 0.9), Ended(100.0 + load, 50.0 + load, 0.1 + load, 1.0 + load)
+        super().__init__(1.0, load, load, share, 100 * load, 10 * load, 100.0, share, ended)
 
     def __getattribute__(self, name: str) -> Any:
         if name in SIGNALS:

@@ -170,9 +170,12 @@ class TelemetrySpec:
     """Share of the KV pool in use."""
     in_flight: OwnCount = field(default_factory=OwnCount)
     """The router's own count."""
-    also: tuple[Literal["queued_tokens", "tokens_per_s"], ...] = ("queued_tokens", "tokens_per_s")
-    """What engines say besides, if they do: prompt tokens that wait uncached (comes with ``waiting``), and how fast
-    they generate (comes with ``running``)."""
+    also: tuple[Literal["queued_tokens", "tokens_per_s", "busy_share", "ended"], ...] = (
+        "queued_tokens", "tokens_per_s", "busy_share", "ended",
+    )  # fmt: skip
+    """What engines say besides, if they do: prompt tokens that wait uncached (comes with ``waiting``); and, with
+    ``running``, how fast they generate, for what share of the time since the reading before they computed, and the mean
+    size and times of the requests that finished there so far."""
 
     def __post_init__(self) -> None:
         """Refuse readings that never come, or overtake each other."""

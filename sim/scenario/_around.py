@@ -46,7 +46,7 @@ def _telemetry(spec: TelemetrySpec, read: frozenset[str], kind: str) -> Iterator
         return
     for name, plain in _PLAIN.items():
         is_read = name in read or (name == "waiting" and "queued_tokens" in read)
-        is_read |= name == "running" and "tokens_per_s" in read
+        is_read |= name == "running" and not read.isdisjoint(("tokens_per_s", "busy_share", "ended"))
         if getattr(spec, name) != plain and not is_read:
             yield f"router.telemetry.{name} has no effect: {kind} does not read it"
     if own_count and COUNT not in read:

@@ -6,11 +6,13 @@ known to the engine beforehand.
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim.instants import TELEMETRY, Instant
+from sim.log.record import BUSY, ENGINES
 from tests.laws.test_conservation import Recount
 from tests.reference.scenarios import serve
 from tests.reference.test_crowds import FIELDS, crowds
@@ -38,6 +40,13 @@ def disturbed(draw, preset):
     return replace(scenario, orders=tuple(sorted(orders, key=lambda order: order[0])))
 
 
+def busy_by(now, data):
+    """Ticks by ``now`` that lie in busy rows of the engines table."""
+    rows = np.frombuffer(bytes(data), np.int64).reshape(-1, len(ENGINES))
+    start, end, kind = (rows[:, ENGINES.index(name)] for name in ("start", "end", "kind"))
+    return int(np.maximum(np.minimum(end, now) - start, 0)[kind == BUSY].sum())
+
+
 def assert_same(scenario, polls):
     """Stepping, jumping, and jumping while somebody looks at the engine at many instants: one log."""
     logs, seen, recounts = [], [], []
@@ -48,7 +57,8 @@ def assert_same(scenario, polls):
         def look(event):
             engine = event.value
             contents = [each.content for each in scenario.asked[:3]]
-            readings.append((engine.peek(engine.env.now), [engine.cached_tokens(each) for each in contents]))
+            now = engine.env.now
+            readings.append((now, engine.peek(now), [engine.cached_tokens(each) for each in contents]))
 
         def watch(scheduler, env, engine):
             logs.append(engine.rows.data)
@@ -64,6 +74,8 @@ def assert_same(scenario, polls):
     assert serve(scenario, watch=watch_at(polls)) == stepping
     assert logs[0] == logs[1] == logs[2]
     assert seen[0] == seen[2]
+    for now, load, _ in seen[2]:
+        assert load.busy == busy_by(now, logs[2])
     assert all(not recount.holders() for recount in recounts)
     for arrived, *_, generated, status in stepping[0].values():
         assert arrived < 0 or status in ("finished", "aborted", "failed")

@@ -25,7 +25,7 @@ class Fleet:
         self.controller = _cap.Controller(self, FeedbackCap(**{"start": 100} | spec), [self])
 
     def peek(self, now):
-        return Load(self.under_way, self.waiting, self.share, tokens=0, queued_tokens=0, generated=0)
+        return Load(self.under_way, self.waiting, self.share, tokens=0, queued_tokens=0, busy=0, generated=0)
 
     def refill(self):
         pass

@@ -22,6 +22,7 @@ class FakeEngine:
         self.queued = 0
         self.share = 0.0
         self.generated = 0
+        self.busy = 0
         self.scheduler = SimpleNamespace(block=1)
         self.listeners = []
 
@@ -72,7 +73,7 @@ class FakeEngine:
         tokens = sum(request.prompt_tokens for request in self.inside.values())
         return SimpleNamespace(
             running=len(self.inside), waiting=0, kv_share=self.share, tokens=tokens, queued_tokens=self.queued,
-            generated=self.generated,
+            generated=self.generated, busy=self.busy,
         )  # fmt: skip
 
     def cached_tokens(self, content):

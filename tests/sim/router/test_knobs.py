@@ -116,6 +116,10 @@ class Everything(Policy):
         if report is not None:
             score += 2 * report.running + 0.01 * report.tokens + report.kv_share + report.waiting
             score += 0.001 * (report.queued_tokens or 70) + 0.01 * (report.tokens_per_s or 50)
+            score += report.busy_share or 0
+            if report.ended is not None:
+                score += 0.1 * report.ended.prompt_tokens + report.ended.output_tokens
+                score += 100 * report.ended.prefill_s + 100 * report.ended.decode_s
         return score
 
 
@@ -137,6 +141,7 @@ def log_of(around):
             desk.at(up, lambda _, engine=engine: engine.restart())
         for tick in range(0, 2200, 7):
             desk.at(tick, lambda tick, engine=engine: setattr(engine, "share", tick % 97 / 97), tick)
+            desk.at(tick, lambda tick, engine=engine: setattr(engine, "busy", tick // (2 + engine.index)), tick)
     ticks = [*range(0, 2200, 3), *range(1000, 1100, 2)]
     for tick in sorted(ticks):
         desk.send(tick, prompt=50 + tick % 71, session=tick // 5)
@@ -173,9 +178,10 @@ def test_every_key_moves_the_log(cls, name):
     assert log_of(changed(cls, name)) != BASE
 
 
-@pytest.mark.parametrize("also", [("queued_tokens",), ("tokens_per_s",)])
-def test_each_thing_that_engines_also_say_moves_the_log(also):
-    """One of the two alone."""
+@pytest.mark.parametrize("silent", ["queued_tokens", "tokens_per_s", "busy_share", "ended"])
+def test_each_thing_that_engines_also_say_moves_the_log(silent):
+    """All but one of them."""
+    also = tuple(each for each in TELEMETRY.also if each != silent)
     assert log_of(replace(EVERYTHING, telemetry=replace(TELEMETRY, also=also))) != BASE
 
 

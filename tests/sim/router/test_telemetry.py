@@ -143,6 +143,31 @@ def test_the_rate_of_generation_is_between_readings():
     assert seen(("tokens_per_s",), spec, [50, 110], service=5)[0] == [(None,), (None,)]
 
 
+def test_the_busy_share_is_between_readings():
+    """Busy for 30 of the first 100 ticks and all of the second 100; an engine that joins is read anew."""
+    reader = Reader("busy_share")
+    desk = Desk(reader, engines=1, service=5, telemetry=TelemetrySpec(period_s=0.1)).send(50, 150, 250)
+    for tick, busy in ((50, 30), (150, 130)):
+        desk.at(tick, lambda busy: setattr(desk.engines[0], "busy", busy), busy)
+    desk.run()
+    assert reader.seen == [(None,), (0.3,), (1.0,)]
+    spec = TelemetrySpec(period_s=0.1, also=("ended",))
+    assert seen(("busy_share",), spec, [50, 150], service=5)[0] == [(None,), (None,)]
+
+
+def test_the_means_of_what_finished():
+    """Prompts of 100, later of 300 tokens; a first token after two of five ticks; what failed is not counted."""
+    reader = Reader("ended")
+    desk = Desk(reader, engines=1, service=5, telemetry=TelemetrySpec(period_s=0.1)).send(50, 110)
+    desk.send(120, prompt=300).send(197, prompt=10_000).send(305)
+    desk.at(199, lambda _: desk.engines[0].fail()).at(290, lambda _: desk.engines[0].restart()).run()
+    first, second, last = reader.seen[0][0], reader.seen[1][0], reader.seen[4][0]
+    assert first is None
+    assert (second.prompt_tokens, second.output_tokens) == (100, 10)
+    assert (second.prefill_s, second.decode_s) == pytest.approx((0.002, 0.003))
+    assert (last.prompt_tokens, last.output_tokens) == (500 / 3, 10)
+
+
 def test_an_engine_that_is_down_says_nothing():
     """Its last report stays, and ages."""
     reader = Reader("at")
