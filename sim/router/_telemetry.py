@@ -78,7 +78,7 @@ class Telemetry:
         chance: Callable[[str], random.Random],
         finished: "Finished",
     ) -> None:
-        """``own`` is the router's count by engine, ``chance`` gives a generator by name, ``finished`` all routers share."""
+        """``own`` is the router's count by engine, ``chance`` gives a generator by name, all share ``finished``."""
         self.env = env
         self.spec = spec
         self.tick_s = tick_s
