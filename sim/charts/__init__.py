@@ -5,6 +5,7 @@ slopes           each pair of runs as a line between arms        metric_by_load 
 completion_cdf   group completion with its p95 interval          winner_map      who wins over two swept fields
 frontier         prefix hits against balance                     residuals       predicted against measured steps
 shapes           distributions of what a workload holds
+timeline         what each engine did when
 """
 
 from sim.charts.cells import metric_by_load, ratio_by_cell, winner_map
@@ -15,6 +16,7 @@ from sim.charts.paired import NO_CLASS, Chart, paired_ratios
 from sim.charts.residuals import residuals
 from sim.charts.shapes import shapes
 from sim.charts.slopes import slopes
+from sim.charts.timeline import timeline
 
 __all__ = [
     "NO_CLASS",
@@ -29,5 +31,6 @@ __all__ = [
     "save",
     "shapes",
     "slopes",
+    "timeline",
     "winner_map",
 ]

@@ -188,6 +188,32 @@ def show(hash: str, out: Path) -> None:
     print_result(hash, out)
 
 
+@windtunnel.command(short_help="Write what each engine of a stored result did when.")
+@click.argument("hash", metavar="ID")
+@click.option("--pair", type=click.IntRange(0, 999_999), default=0, show_default=True, help="Which replication.")
+@click.option(
+    "-o",
+    "trace_file",
+    type=click.Path(path_type=Path),
+    default=Path("trace.json"),
+    show_default=True,
+    help="The trace to write.",
+)
+@click.option("--chart", type=click.Path(path_type=Path), metavar="STEM", help="Write STEM.png and STEM.html too.")
+@click.option(
+    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
+)
+def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Path) -> None:
+    """Write one replication of a stored result as a trace for https://ui.perfetto.dev or chrome://tracing.
+
+    ID is a hash, or its first digits. Each engine is a process: runs of equal steps and idle stretches, what their time
+    went to, counters of requests and KV blocks, marks where it fails, comes, goes or gets other weights.
+    """
+    from sim.cli._timeline import write_timeline
+
+    write_timeline(hash, pair, trace_file, chart, out)
+
+
 @windtunnel.command(short_help="Check a scenario without running it.")
 @_scenario
 @_overrides

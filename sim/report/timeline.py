@@ -1,0 +1,142 @@
+"""What each engine did when, of one replication: as binned frames for a chart, as a Chrome trace for Perfetto.
+
+A trace (https://ui.perfetto.dev, "Trace Event Format") has one process an engine: its runs of equal steps and idle
+stretches as slices, the parts of their time as slices inside, counters for what runs, waits and is held, and marks
+where it fails, joins, leaves, or gets other weights. The log does not say where in a run of steps its prefill lies:
+parts stand one behind the other, their lengths are those of the ledger.
+"""
+
+import json
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from sim.errors import ScenarioError
+from sim.log.account import SHARES
+from sim.log.frames import Tables
+
+COUNTS: Final = {"running": "decodes", "waiting": "waiting", "kv_used": "kv_used", "kv_cached": "kv_cached"}
+BINS: Final = 120
+
+
+def trace(tables: Tables, pair: int) -> dict[str, Any]:
+    """The Chrome trace of one pair; times in microseconds from the first submission."""
+    rows, start_s = _rows(tables, pair)
+    events = [*_names(rows), *_marks(tables, pair, rows)]
+    for row in rows.iter_rows(named=True):
+        events += _slices(row, start_s)
+        events += _counters(row, start_s)
+    return {"displayTimeUnit": "ms", "traceEvents": events}
+
+
+def to_json(found: dict[str, Any]) -> str:
+    """The trace as text, the same bytes for the same run."""
+    return json.dumps(found, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def binned(tables: Tables, pair: int, bins: int = BINS) -> pl.DataFrame:
+    """What engines did, bin by bin.
+
+    ``engine``, ``start_s``, ``end_s`` of a bin from the first submission, engine-seconds of each line of the ledger in
+    it, and time-weighted means of what runs, waits and is held; of KV over busy time alone, as nothing is written of
+    an engine that idles.
+    """
+    rows, start_s = _rows(tables, pair)
+    last_s = float(rows["end_s"].to_numpy().max())
+    edges = np.linspace(start_s, last_s, bins + 1)
+    frames = []
+    for (engine,), own in rows.group_by("engine", maintain_order=True):
+        knots = np.append(own["start_s"].to_numpy()[:1], own["end_s"].to_numpy())
+        length = np.diff(knots)
+        spent = {name: own[f"{name}_s"].to_numpy() for name in SHARES}
+        busy = (own["kind"] == "busy").to_numpy() * length
+        held = {name: _count(own, name) * length for name in COUNTS} | {"busy": busy}
+        sums = {
+            name: np.diff(np.interp(edges, knots, np.append(0.0, np.cumsum(values))))
+            for name, values in (spent | held).items()
+        }
+        columns = {name: sums[name] for name in SHARES}
+        for name in COUNTS:
+            over = sums["busy"] if name.startswith("kv") else np.diff(edges)
+            columns[name] = np.divide(sums[name], over, out=np.full(bins, np.nan), where=over > 0)
+        frames.append(
+            pl.DataFrame({"start_s": edges[:-1] - start_s, "end_s": edges[1:] - start_s} | columns).select(
+                pl.lit(engine).alias("engine"), pl.all().fill_nan(None)
+            )
+        )
+    return pl.concat(frames)
+
+
+def marks(tables: Tables, pair: int) -> pl.DataFrame:
+    """``at_s`` from the first submission, ``engine`` (-1: all) and ``mark`` of changes of the fleet and of weights."""
+    _, start_s = _rows(tables, pair)
+    changed = tables.changes.filter(pl.col("pair") == pair).select(
+        (pl.col("at_s") - start_s).alias("at_s"), "engine", pl.col("change").cast(pl.String).alias("mark")
+    )
+    updated = tables.steps.filter((pl.col("pair") == pair) & pl.col("updated_s").is_not_null()).select(
+        (pl.col("updated_s") - start_s).alias("at_s"),
+        pl.lit(-1, dtype=pl.Int64).alias("engine"),
+        pl.lit("weights updated").alias("mark"),
+    )
+    return pl.concat([changed, updated]).sort("at_s", "engine", "mark")
+
+
+def _rows(tables: Tables, pair: int) -> tuple[pl.DataFrame, float]:
+    run = tables.replications.filter(pl.col("pair") == pair)
+    if run.is_empty():
+        raise ScenarioError(f"no pair {pair} is stored; there are {tables.replications.height}, from 0 on")
+    rows = tables.engines.filter(pl.col("pair") == pair).sort("engine", "start_s")
+    if rows.is_empty():
+        raise ScenarioError(f"pair {pair} has no time: nothing was submitted")
+    return rows, float(run["start_s"][0])
+
+
+def _count(rows: pl.DataFrame, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    column = rows[COUNTS[name]] + rows["chunks"] if name == "running" else rows[COUNTS[name]]
+    return column.to_numpy().astype(np.float64)
+
+
+def _names(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    for engine in rows["engine"].unique().sort():
+        yield {"ph": "M", "name": "process_name", "pid": engine, "args": {"name": f"engine {engine}"}}
+        yield {"ph": "M", "name": "thread_name", "pid": engine, "tid": 0, "args": {"name": "steps"}}
+
+
+def _slices(row: dict[str, Any], start_s: float) -> Iterator[dict[str, Any]]:
+    """A row, and its parts one behind the other; both end on the same nanosecond."""
+    begin = round(row["start_s"] * 1e9) - round(start_s * 1e9)
+    parts = [(name, round(row[f"{name}_s"] * 1e9)) for name in SHARES if row[f"{name}_s"]]
+    counts = ("steps", "chunk_tokens", "repeat_tokens", "decodes", "tokens")
+    own = {name: row[name] for name in counts} if row["kind"] == "busy" else {}
+    yield _slice(row, str(row["kind"]), begin, sum(length for _, length in parts), own)
+    starts = accumulate((length for _, length in parts), initial=begin)
+    for (name, length), at in zip(parts, starts, strict=False):
+        yield _slice(row, name, at, length, {})
+
+
+def _slice(row: dict[str, Any], name: str, at_ns: int, length_ns: int, args: dict[str, Any]) -> dict[str, Any]:
+    found = {"ph": "X", "name": name, "pid": row["engine"], "tid": 0, "ts": at_ns / 1000, "dur": length_ns / 1000}
+    return found | ({"args": args} if args else {})
+
+
+def _counters(row: dict[str, Any], start_s: float) -> Iterator[dict[str, Any]]:
+    at = (round(row["start_s"] * 1e9) - round(start_s * 1e9)) / 1000
+    groups = {
+        "requests": {"running": row["decodes"] + row["chunks"], "waiting": row["waiting"]},
+        "KV blocks": {"used": row["kv_used"], "cached": row["kv_cached"]},
+    }
+    if row["kind"] == "busy":
+        for name, values in groups.items():
+            yield {"ph": "C", "name": name, "pid": row["engine"], "ts": at, "args": values}
+    else:  # nothing of memory is written down while an engine idles
+        yield {"ph": "C", "name": "requests", "pid": row["engine"], "ts": at, "args": {"running": 0, "waiting": 0}}
+
+
+def _marks(tables: Tables, pair: int, rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    engines = rows["engine"].unique().sort().to_list()
+    for at_s, engine, mark in marks(tables, pair).iter_rows():
+        scope = {"pid": engines[0], "s": "g"} if engine < 0 else {"pid": engine, "s": "p"}
+        yield {"ph": "i", "name": mark, "tid": 0, "ts": round(at_s * 1e9) / 1000, **scope}

@@ -1,0 +1,116 @@
+"""The timeline is the ledger laid out in time: its parts nest, and their lengths sum to the lines."""
+
+import json
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from sim import charts, load_scenario, run
+from sim.cli import main
+from sim.errors import ScenarioError
+from sim.log.account import SHARES
+from sim.log.frames import read_logs
+from sim.report import timeline
+from sim.report.ledger import ledger
+from tests.sim.six_requests import six_requests
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory):
+    found = run(load_scenario("smoke"), pairs=2, out=tmp_path_factory.mktemp("results"))
+    return found.arms["round_robin"]
+
+
+def slices(found: dict) -> list[tuple[int, str, int, int]]:
+    return [
+        (each["pid"], each["name"], round(each["ts"] * 1000), round((each["ts"] + each["dur"]) * 1000))
+        for each in found["traceEvents"]
+        if each["ph"] == "X"
+    ]
+
+
+def test_parts_sum_to_the_ledger_and_nest(arm) -> None:
+    """Leaves are lines; each lies within the row before it, and rows follow each other without gap or overlap."""
+    tables = arm.tables()
+    for pair in (0, 1):
+        spent: Counter[str] = Counter()
+        rows: dict[int, list[tuple[int, int]]] = {}
+        for engine, name, start, end in slices(timeline.trace(tables, pair)):
+            if name in SHARES:
+                spent[name] += end - start
+                assert rows[engine][-1][0] <= start <= end <= rows[engine][-1][1]
+            else:
+                rows.setdefault(engine, []).append((start, end))
+        own = ledger(tables).row(pair, named=True)
+        assert {name: spent[name] for name in SHARES} == {name: own[name] for name in SHARES}
+        for each in rows.values():
+            assert all(one[1] == two[0] for one, two in pairwise(each))
+        assert [each[0][0] for each in rows.values()] == [0, 0]
+
+
+def test_bins_sum_to_the_ledger(arm) -> None:
+    """Whatever their number; running requests are those of the rows."""
+    own = ledger(arm.tables()).row(0, named=True)
+    for count in (1, 7, 120):
+        found = timeline.binned(arm.tables(), 0, count)
+        assert found.height == 2 * count
+        for name in SHARES:
+            assert found[name].sum() == pytest.approx(own[name] / 1e9, abs=1e-9)
+    assert timeline.binned(arm.tables(), 0, 1)["running"].min() > 0
+
+
+def test_what_changes_is_marked() -> None:
+    """A failure at its second, on the engine that failed; weights on all."""
+    log = six_requests()
+    log.changes.clear()
+    log.changes.append((12, 0, 1))
+    log.steps.clear()
+    log.steps.append((0, 0, 0, 20, 22, 1, 0, 2, 10, 0, 0, 0))
+    tables = read_logs([log], [0])
+    assert timeline.marks(tables, 0).rows() == [(12.0, 1, "fail"), (22.0, -1, "weights updated")]
+    marks = [each for each in timeline.trace(tables, 0)["traceEvents"] if each["ph"] == "i"]
+    assert [(each["name"], each["pid"], each["s"], each["ts"]) for each in marks] == [
+        ("fail", 1, "p", 12e6),
+        ("weights updated", 0, "g", 22e6),
+    ]
+
+
+def test_the_chart_has_three_panels_an_engine(arm) -> None:
+    """Of which the first shows the lines that took time, and no other."""
+    tables = arm.tables()
+    drawn = charts.timeline(timeline.binned(tables, 0), timeline.marks(tables, 0), "a run").to_dict()
+    assert len(drawn["vconcat"]) == 6
+    own = ledger(tables).row(0, named=True)
+    shown = drawn["vconcat"][0]["layer"][0]["encoding"]["color"]["scale"]["domain"]
+    assert set(shown) <= {name for name in SHARES if own[name]}
+
+
+def test_the_command(arm, tmp_path: Path, capsys) -> None:
+    """A trace that is JSON, the same bytes again, and a pair that is not there in one line."""
+    out, file = str(arm.folder.parent.parent), tmp_path / "t.json"
+    texts = []
+    for _ in range(2):
+        with pytest.raises(SystemExit) as ended:
+            main(["timeline", arm.hash, "--out", out, "-o", str(file), "--chart", str(tmp_path / "chart")])
+        assert not ended.value.code
+        texts.append(file.read_text("utf-8"))
+    assert texts[0] == texts[1]
+    assert {each["ph"] for each in json.loads(texts[0])["traceEvents"]} == {"M", "X", "C"}
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["timeline", arm.hash, "--out", out, "-o", str(tmp_path / "no.json"), "--pair", "9"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "error: no pair 9 is stored; there are 2, from 0 on\n"
+    assert not (tmp_path / "no.json").exists()
+
+
+def test_nothing_submitted() -> None:
+    """No time, no timeline."""
+    log = six_requests()
+    log.requests.clear()
+    log.engines.clear()
+    with pytest.raises(ScenarioError, match="has no time"):
+        timeline.trace(read_logs([log], [0]), 0)
