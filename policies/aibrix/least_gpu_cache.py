@@ -14,7 +14,8 @@ class LeastGpuCache(Policy):
     Pods without a report are left out; without any report the choice is random. Cost O(pods), no state.
 
     Source: vllm-project/aibrix ``pkg/plugins/gateway/algorithms/least_gpu_cache.go`` at e3e10f9e4.
-    Known pathologies: the metric is scraped, so all requests between two readings go to one pod; cached blocks that
+    Known pathologies: of vLLM it reads ``vllm:gpu_cache_usage_perc``, a name that newer versions have given up, and is
+    random over those; the metric is scraped, so all requests between two readings go to one pod; cached blocks that
     nobody uses count as use in some engines.
     Checked against: decision tables from the source.
     """

@@ -8,23 +8,29 @@ from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, Requ
 
 @dataclass
 class Throughput(Policy):
-    """The pod whose requests were smallest: lowest ``2 * mean prompt tokens + mean output tokens``; ties uniform.
+    """A random pod: lowest ``2 * mean prompt tokens + mean output tokens``, ties uniform, of which both are read as 0.
 
-    The means are over the requests of the last day, not over what is under way. Pods without the metric are left out;
-    without any the choice is random. Cost O(pods), no state.
+    The means are answers of Prometheus, whose values are kept in a form of which the rule reads a plain 0, for every
+    pod. ``reads_queries`` says what it would do with the means: over the requests of the last day, not over what is
+    under way; pods without them left out; without any random. Cost O(pods), no state.
 
-    Source: vllm-project/aibrix ``pkg/plugins/gateway/algorithms/throughput.go`` and ``pkg/metrics/metrics.go`` at
-    e3e10f9e4. The means are over all requests that ended here.
-    Known pathologies: it is no load: a pod with a thousand small requests counts less than one with a single large one;
-    until the means move, all requests go to one pod.
+    Source: vllm-project/aibrix ``pkg/plugins/gateway/algorithms/throughput.go``, ``pkg/metrics/metrics.go`` and
+    ``types.go``, ``pkg/cache/cache_metrics.go`` at e3e10f9e4. The means are over all requests that ended here.
+    Known pathologies: it is random, silently; with the means it is no load: a pod with a thousand small requests counts
+    less than one with a single large one, and until the means move all requests go to one pod.
     Checked against: decision tables from the source.
     """
+
+    reads_queries: bool = False
+    """Whether the gateway reads what Prometheus answers."""
 
     def choose(self, request: RequestView, fleet: FleetView, now: float, pick: Pick) -> Choice:
         """Choose the pod of smallest requests."""
         available = fleet.available
         if not available:
             return None, "no_engine", 0
+        if not self.reads_queries:
+            return pick(available), "read_as_0", 0
         scored = [engine for engine in available if engine.report is not None and engine.report.ended is not None]
         if scored:
             return random_lowest(scored, _size, pick), "throughput", 0

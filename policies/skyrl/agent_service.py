@@ -17,20 +17,23 @@ class AgentService(Policy):
     each is credited its weight, the one with most credit serves, first on a tie, and pays 100. A change of what is
     available begins anew. Sticky (header ``X-Trajectory-ID``): a known trajectory keeps its server while that is
     available; otherwise the server with the largest ``SHA-1(id + address) / (1 + load_beta * requests in flight)``,
-    of whose hash the first eight bytes count, and it stays there. Without an id: in turn. Cost O(servers), O(1) for a
-    known trajectory.
+    of whose hash the first eight bytes count, and it stays there. A request is in flight from the head of its answer
+    on, which without ``streaming`` comes at its end: the load is 0 then. Without an id: in turn. Cost O(servers), O(1)
+    for a known trajectory.
 
     Source: NovaSky-AI/SkyRL ``skyrl-agent/services/router_simple.py`` at a9564572e. Left out: preferred targets (off by
     default), standby servers, and the failed request that disables a server for good after two.
     Known pathologies: every turn goes elsewhere, and that is the default; sticky divides a uniform hash by the load, so
-    a loaded server is avoided only on average.
+    a loaded server is avoided only on average, and without streaming not at all.
     Checked against: decision tables from the source.
     """
 
     sticky: bool = False
     """Whether a trajectory keeps its server; off in the product unless SUMMARY_DISABLE_STICKY is 0."""
+    streaming: bool = False
+    """Whether answers are streamed."""
     load_beta: float = 0.5
-    """How much each request in flight takes from the hash of a new trajectory."""
+    """How much each streamed request in flight takes from the hash of a new trajectory."""
 
     key_headers = ("x-trajectory-id",)
 
@@ -54,7 +57,7 @@ class AgentService(Policy):
         home = self._homes.get(key)
         if home is not None and home.is_available:
             return home, "sticky", 0
-        beta = self.load_beta
+        beta = self.load_beta if self.streaming else 0.0
         best = max(available, key=lambda server: _hash(key, server.url) / (1.0 + beta * server.in_flight))
         self._homes[key] = best
         return best, "new_key" if home is None else "moved_key", 0

@@ -6,7 +6,7 @@ from typing import ClassVar
 from policies._below import make
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
 
-_KEYED = "sglang.consistent_hashing"
+_KEYED = "consistent_hashing"
 _HEADER = "x-smg-routing-key"
 
 
@@ -14,8 +14,8 @@ _HEADER = "x-smg-routing-key"
 class Gateway(Policy):
     """A policy of the sglang gateway that sees a routing key only where slime sends one.
 
-    The built-in generation sends the sample's session id as ``X-SMG-Routing-Key`` exactly if the policy is
-    ``sglang.consistent_hashing``; with ``manual``, too, it sends none. The agent adapters always send it, but for the
+    The built-in generation sends the sample's session id as ``X-SMG-Routing-Key`` exactly if the gateway's policy is
+    called ``consistent_hashing``; with ``manual``, too, it sends none. The agent adapters always send it, but for the
     id ``default``. What else the client of a scenario says of keys stands as it is: samples of a group have keys of
     their own unless its scope is ``group``. Cost of the policy below.
 
@@ -40,7 +40,7 @@ class Gateway(Policy):
         self.min_engines = self._below.min_engines  # type: ignore[misc]
         self.reads_content = self._below.reads_content  # type: ignore[misc]
         self.places_by_hash = self._below.places_by_hash  # type: ignore[misc]
-        sends = self.agent_adapter or self.over == _KEYED
+        sends = self.agent_adapter or self.over.rpartition(".")[2] == _KEYED
         self.key_headers = self._below.key_headers if sends else ()  # type: ignore[misc]
         self._hides = bool(self._below.key_headers) and not sends
 

@@ -20,7 +20,7 @@ READERS = (
     "smg.power_of_two",
     "dynamo.kv_router",
     "weighted",
-    "aibrix.least_kv_cache",
+    "aibrix.least_gpu_cache",
 )
 """Policies that look at reports, first tokens or caches."""
 GIVEN = ("request", "session", "group", "turn", "is_last", "prompt_tokens", "max_tokens")

@@ -282,7 +282,7 @@ def test_the_agent_service_in_turn():
 
 def test_the_agent_service_when_sticky():
     """A new trajectory goes by SHA-1 over load; a known one stays, whatever the load; failure moves it for good."""
-    desk = Desk(AgentService(sticky=True), 0, 0, 0)
+    desk = Desk(AgentService(sticky=True, streaming=True), 0, 0, 0)
     urls = [engine.url for engine in desk.fleet.engines]
 
     def best(key, loads, among=(0, 1, 2)):
@@ -305,6 +305,17 @@ def test_the_agent_service_when_sticky():
     desk.leave(away)
     assert desk.choose(x_trajectory_id="k0") == (home, "new_key")
     assert desk.choose() == (0 if away else 1, "turn")
+
+
+def test_the_agent_service_sees_no_load_without_streaming():
+    """A request counts from the head of its answer, which comes at its end: the hash alone decides."""
+    desk = Desk(AgentService(sticky=True), 0, 0, 0)
+    idle = [desk.choose(x_trajectory_id=f"k{number}")[0] for number in range(20)]
+    loaded = Desk(AgentService(sticky=True), 0, 0, 0)
+    loaded.load(99, 3, 0)
+    assert [loaded.choose(x_trajectory_id=f"k{number}")[0] for number in range(20)] == idle
+    seeing = Desk(AgentService(sticky=True, streaming=True), 99, 3, 0)
+    assert [seeing.choose(x_trajectory_id=f"k{number}")[0] for number in range(20)] != idle
 
 
 # AReaL

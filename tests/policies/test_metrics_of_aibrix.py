@@ -14,7 +14,8 @@ from tests.policies.worlds import Desk
 @pytest.mark.parametrize("cls", [LeastBusyTime, LeastGpuCache, LeastLatency, LeastUtilization, Throughput])
 def test_without_the_metric_it_is_random(cls):
     """No metric of any pod: any of them, whatever their load; no pod: none; down pods are not asked."""
-    desk = Desk(cls(), 9, 0, 0)
+    asks_prometheus = cls in (LeastLatency, Throughput)
+    desk = Desk(cls(reads_queries=True) if asks_prometheus else cls(), 9, 0, 0)
     assert desk.choose()[1] == "no_report"
     assert desk.tied == [0, 1, 2]
     desk.up(False, True, True)
@@ -24,9 +25,18 @@ def test_without_the_metric_it_is_random(cls):
     assert desk.choose() == (None, "no_engine")
 
 
-def test_throughput():
+def test_throughput_is_read_as_0():
+    """What Prometheus answers has no plain value: any pod, whatever its means."""
+    desk = Desk(Throughput(), 0, 0)
+    desk.report(0, ended=Ended(100, 50, 0.1, 1.0))
+    desk.report(1, ended=Ended(9000, 50, 0.1, 1.0))
+    assert desk.choose() == (0, "read_as_0")
+    assert desk.tied == [0, 1]
+
+
+def test_throughput_with_what_prometheus_says():
     """Twice the prompt plus the output, lowest, ties uniform; running requests do not count; without it: left out."""
-    desk = Desk(Throughput(), 0, 0, 0)
+    desk = Desk(Throughput(reads_queries=True), 0, 0, 0)
     desk.report(0, ended=Ended(100, 50, 0.1, 1.0))  # 250
     assert desk.choose() == (0, "throughput")
     desk.report(1, running=500, ended=Ended(20, 200, 0.1, 1.0))  # 240, and very busy
@@ -41,8 +51,22 @@ def test_throughput():
 
 
 def test_least_latency():
+    """Means of all pods read as 0: prefill plus decode, whatever the sizes; ties last; a pod without is left out."""
+    desk = Desk(LeastLatency(), 9, 0, 0)
+    desk.report(0, ended=Ended(100, 100, 1.0, 10.0))
+    assert desk.choose() == (0, "least_latency")
+    # Three times the prompt in half as much time more: quicker by the token, and not chosen.
+    desk.report(1, ended=Ended(300, 100, 1.5, 10.0))
+    assert desk.choose() == (0, "least_latency")
+    desk.report(2, waiting=999, ended=Ended(1, 1, 2.0, 9.0))
+    assert desk.choose() == (2, "least_latency")
+    desk.up(True, True, False)
+    assert desk.choose() == (0, "least_latency")
+
+
+def test_least_latency_with_what_prometheus_says():
     """Scaled to the mean request of all pods: prefill by prompt tokens, decode by output tokens; ties last."""
-    desk = Desk(LeastLatency(), 0, 0, 0)
+    desk = Desk(LeastLatency(reads_queries=True), 0, 0, 0)
     desk.report(0, ended=Ended(100, 100, 1.0, 10.0))
     assert desk.choose() == (0, "least_latency")
     # Means 200 and 100: pod 0 takes 2 + 10 = 12, pod 1 takes 1.5 / 300 * 200 + 10 = 11.
@@ -59,7 +83,7 @@ def test_least_latency():
 
 def test_least_latency_of_pods_without_tokens():
     """A pod whose mean is 0 is taken for the mean of the others; where all are 0, for 10 and 100 tokens."""
-    desk = Desk(LeastLatency(), 0, 0)
+    desk = Desk(LeastLatency(reads_queries=True), 0, 0)
     desk.report(0, ended=Ended(0, 0, 1.0, 2.0))
     desk.report(1, ended=Ended(0, 0, 0.5, 2.0))
     assert desk.choose() == (1, "least_latency")

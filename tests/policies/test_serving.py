@@ -562,8 +562,16 @@ def test_aibrix_least_request_and_pair():
 
 
 def test_aibrix_least_kv_cache():
-    """Lowest reading, last of equals; a pod without one is passed over; without any at all the choice is random."""
-    desk = Desk(LeastKvCache(), 9, 0, 0)
+    """Lowest reading, last of equals; a pod without one is passed over; without any at all the choice is random.
+
+    So it is over engines without a CPU cache, whatever their GPU's: V1 of vLLM and SGLang.
+    """
+    blind = Desk(LeastKvCache(), 0, 0)
+    blind.report(0, kv_share=0.9)
+    blind.report(1, kv_share=0.1)
+    assert blind.choose() == (0, "no_report")
+    assert blind.tied == [0, 1]
+    desk = Desk(LeastKvCache(has_cpu_metric=True), 9, 0, 0)
     assert desk.choose() == (0, "no_report")
     assert desk.tied == [0, 1, 2]
     desk.report(0, kv_share=0.5)

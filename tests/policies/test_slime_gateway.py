@@ -11,9 +11,10 @@ from tests.policies.worlds import Desk
 KEY = {"x_smg_routing_key": "session"}
 
 
-def test_consistent_hashing_gets_the_key():
-    """The built-in generation sends it: one engine for the session, whatever runs there."""
-    desk = Desk(Gateway(over="sglang.consistent_hashing"), 0, 0, 0)
+@pytest.mark.parametrize("over", ["sglang.consistent_hashing", "smg.consistent_hashing"])
+def test_consistent_hashing_gets_the_key(over):
+    """The built-in generation sends it, by the policy's name: one engine for the session, whatever runs there."""
+    desk = Desk(Gateway(over=over), 0, 0, 0)
     home = desk.choose(**KEY)
     assert home[1] == "routing_key_hit"
     desk.load(*(9 if place == home[0] else 0 for place in range(3)))
