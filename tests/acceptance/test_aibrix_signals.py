@@ -48,7 +48,7 @@ def placed(tmp_path, policy, telemetry="{period_s: 1}"):
 @pytest.mark.parametrize(
     ("policy", "branch"),
     [
-        ("{kind: aibrix.throughput}", "throughput"),
+        ("{kind: aibrix.throughput, reads_queries: true}", "throughput"),
         ("{kind: aibrix.least_latency}", "least_latency"),
         ("{kind: aibrix.least_busy_time, has_metric: true}", "least_busy_time"),
         ("{kind: aibrix.least_utilization, engine: xllm}", "least_utilization"),
@@ -70,7 +70,7 @@ def test_least_latency_finds_the_fast_engine(tmp_path):
 
 def test_throughput_goes_where_requests_were_small(tmp_path):
     """Each choice is the engine of lower 2 * mean prompt + mean output, of what had finished by the last reading."""
-    log, decisions, _ = placed(tmp_path, "{kind: aibrix.throughput}")
+    log, decisions, _ = placed(tmp_path, "{kind: aibrix.throughput, reads_queries: true}")
     requests = log.numpy("requests")
     seen = 0
     for row in range(100, 300):

@@ -314,6 +314,30 @@ def test_published_counts_vary_as_published():
     assert math.sqrt(7 / 256) == pytest.approx(0.165, abs=0.0005)
 
 
+@pytest.mark.parametrize(
+    ("kind", "case"),
+    [
+        ("sglang.cache_aware", {"under_way": 7, "is_mixed": True}),
+        ("smg.cache_aware", {"under_way": 1}),
+        ("smg.cache_aware", {"under_way": 5}),
+        ("smg.consistent_hashing", {"under_way": 512}),
+        ("sglang.consistent_hashing", {"under_way": 512}),
+    ],
+)
+def test_what_covers_the_measured_spread(kind, case):
+    """46.2 % is between the least and the most even of 40 worlds."""
+    found = [variation(kind, world, **case) for world in range(40)]
+    assert min(found) < 0.462 < max(found)
+
+
+@pytest.mark.parametrize("under_way", [1, 24, 512])
+@pytest.mark.parametrize("kind", ["sglang.cache_aware", "vllm.cache_aware", "least_load", "random"])
+def test_what_does_not(kind, under_way):
+    """Group after group: ties to the first are far less even with nothing held, and more even with some or all held."""
+    found = [variation(kind, world, under_way=under_way) for world in range(10)]
+    assert not min(found) <= 0.462 <= max(found)
+
+
 def test_a_world_has_its_own_names():
     """Engines are named by world, so that rings differ between worlds."""
     assert fleet(2, 1).engines[0].url != fleet(2, 2).engines[0].url
