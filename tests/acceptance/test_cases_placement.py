@@ -229,6 +229,19 @@ def test_an_eighth_of_the_sessions_moves_or_all_but_an_eighth():
     assert moved_at("p46_eight_seven_eight", "table", 450)[0] == 0
 
 
+def test_the_bill_of_a_restart():
+    """P45: a stale table and a hash compute more again, and longer, than a tree that forgets the engine it lost."""
+    arms = ("cache_aware", "hashed", "table", "no_restart")
+    tree, hashed, table, kept = values("p45_cold_restart", *arms, pairs=2)
+    assert kept["reprefilled_tokens"] == 0
+    assert kept["recovery_s"] is None
+    for found in (hashed, table):
+        assert found["recovery_s"] > 1.3 * tree["recovery_s"] > 10
+        assert found["reprefilled_tokens"] > 1.5 * tree["reprefilled_tokens"]
+        assert found["prefill_tokens"] > 1.4 * kept["prefill_tokens"]
+        assert found["makespan_s"] > kept["makespan_s"]
+
+
 def test_the_bill_of_modulo_is_seven_times_the_ring_s():
     """P46: two moves of 7/8 against two of 1/8; the hit rate takes several times as long to be as before."""
     ring, modulo, table = values("p46_eight_seven_eight", "ring", "modulo", "table")
