@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from policies._content import Content
 from policies._protocol import Ended, EngineView, FleetView, Policy, Report, RequestView, pick_first
+from sim.foreign import FAILURES
 
 SIGNALS: Final = ("running", "waiting", "kv_share", "tokens", "queued_tokens", "tokens_per_s", "busy_share", "ended")
 COUNT: Final = "in_flight"
@@ -81,7 +82,7 @@ def reads(policy: Policy) -> frozenset[str]:
         for serial, loads in enumerate(((0, 0), (0, 0), (200, 0), (3, 90), (90, 3), (200, 150))):
             engines[0].in_flight, engines[1].in_flight = loads
             _ask(policy, fleet, serial)
-    except Exception:  # noqa: BLE001 - the policy may be a user's
+    except FAILURES:
         return ALL
     return frozenset(noted)
 

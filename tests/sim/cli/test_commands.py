@@ -130,7 +130,7 @@ def test_run_as_json_is_alone_on_stdout_and_without_places(capsys: pytest.Captur
     _, two, _ = call(capsys, "run", "smoke", "--json", "--out", str(tmp_path / "two"), "--jobs", "2")
     assert one == two
     document = json.loads(one)
-    assert list(document) == ["scenario", "arms", "comparisons", "placements", "warnings"]
+    assert list(document) == ["scenario", "arms", "comparisons", "placements", "notes", "warnings"]
     assert str(tmp_path) not in one
     assert {path.suffix for path in (tmp_path / "one" / "smoke").iterdir() if path.is_file()} == {".png", ".html"}
 

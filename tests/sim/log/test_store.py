@@ -18,9 +18,10 @@ def write(folder: Path, pairs: int = 1) -> None:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Six tables and a manifest, nothing beside them."""
+    """Seven tables and a manifest, nothing beside them."""
     write(tmp_path / "x" / "abc")
     assert sorted(path.name for path in (tmp_path / "x" / "abc").iterdir()) == [
+        "changes.parquet",
         "decisions.parquet",
         "engines.parquet",
         "groups.parquet",
