@@ -23,8 +23,18 @@ from sim.metrics import METRICS  # noqa: E402
 from sim.router.spec import Around  # noqa: E402
 from sim.scenario import _presets  # noqa: E402
 from sim.scenario._fleet import FleetModel  # noqa: E402
-from sim.scenario._model import ReplicationsModel, RouterModel, ScenarioModel  # noqa: E402
-from sim.specs import ClientSpec, NoiseSpec  # noqa: E402
+from sim.scenario._model import (  # noqa: E402
+    AllocationModel,
+    BudgetModel,
+    PrecisionModel,
+    RangeModel,
+    ReplicationsModel,
+    RouterModel,
+    ScenarioModel,
+    SelectionModel,
+    SweepModel,
+)
+from sim.specs import Change, ClientSpec, FailuresSpec, NoiseSpec  # noqa: E402
 from sim.training import TrainingSpec  # noqa: E402
 
 MIXED = """A fleet of several types of engines names them; an arm then changes one of them by its path, as in
@@ -53,6 +63,8 @@ def type_name(annotation: Any) -> str:
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is type(None):
         return "null"
+    if annotation is Ellipsis:
+        return "..."
     if origin is typing.Literal:
         return " | ".join(str(each) for each in args)
     if origin in (typing.Union, types.UnionType):
@@ -230,6 +242,33 @@ one: it shows what a comparison of equals gives, a ratio of 1 in every pair and 
 """
 
 
+SWEEP = """\
+
+Fields are named by their path, as `--set` names them, and a value list is `[2, 4, 8]` or a range:
+
+    sweep:
+      vary:
+        fleet.engines: [2, 4, 8]
+        workload.tool_delay_s: {first: 1, last: 8, steps: 4, scale: log}
+      exclude:
+        - {fleet.engines: 8, workload.tool_delay_s: 1}
+"""
+
+
+def said(cls: type, text: str) -> str:
+    """What a block is, then its keys."""
+    return f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{text}"
+
+
+def stops() -> str:
+    """The ways to stop, each with its keys."""
+    kinds = (PrecisionModel, SelectionModel, AllocationModel, BudgetModel)
+    return "".join(
+        f"\n### `stop: {{kind: {type_name(kind.model_fields['kind'].annotation)}}}`\n\n{said(kind, model_keys(kind))}"
+        for kind in kinds
+    )
+
+
 def scenario() -> str:
     """The keys of a scenario file, block by block."""
     blocks = [
@@ -238,13 +277,16 @@ def scenario() -> str:
         ("`arms`", ARMS),
         ("`fleet.engine`", f"{parameters(EngineSpec)}\nCost models: [costs.md](costs.md).\n"),
         ("`fleet.noise`", parameters(NoiseSpec)),
+        ("`fleet.changes`, a list", said(Change, parameters(Change))),
+        ("`fleet.failures`", said(FailuresSpec, parameters(FailuresSpec))),
         ("`client`", f"{parameters(ClientSpec)}{parts(ClientSpec)}"),
         (
             "`training`",
             f"{inspect.cleandoc(training.__doc__ or '')}\n\n{parameters(TrainingSpec)}{parts(TrainingSpec)}",
         ),
         ("`router`", f"{model_keys(RouterModel)}\nPolicies: [policies.md](policies.md).\n{parts(Around)}"),
-        ("`replications`", model_keys(ReplicationsModel)),
+        ("`replications`", f"{model_keys(ReplicationsModel)}{stops()}"),
+        ("`sweep`", f"{said(SweepModel, model_keys(SweepModel))}{SWEEP}\n### A range\n\n{model_keys(RangeModel)}"),
     ]
     opening = (
         "# Keys of a scenario\n\n"

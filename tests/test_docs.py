@@ -12,7 +12,7 @@ from docs import generate
 from sim import registry
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
-from sim.scenario import check, load_scenario
+from sim.scenario import check, load_scenario, schema
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md"]
@@ -134,6 +134,16 @@ def test_every_member_is_documented(family: registry.Family) -> None:
         assert not cls.__doc__.startswith(f"{cls.__name__}("), f"{kind} has no docstring of its own"
         for parameter in registry.parameters(cls):
             assert parameter.doc, f"{kind}.{parameter.name}"
+
+
+def test_every_key_that_is_accepted_is_in_the_reference() -> None:
+    """Whatever key the schema has stands in a table: a user need not read the source to find one."""
+    pages = "".join(generate.pages().values())
+    parts = {name: part for name, part in schema()["$defs"].items() if not name.startswith("Part_of_")}
+    keys = {(name, key) for name, part in parts.items() for key in part.get("properties", {})}
+    assert len(keys) > 300
+    missing = sorted((name, key) for name, key in keys if f"\n| `{key}` |" not in pages)
+    assert missing == []
 
 
 def test_every_policy_names_its_source() -> None:
