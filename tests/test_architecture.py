@@ -49,6 +49,7 @@ FLOORS = {
     "sim.results": 2,
     "sim.conform": 5,
     "sim.export": 5,
+    "sim.validation": 5,
     "sim.calibration.check": 5,
     "sim.calibration.published": 5,
     "sim.calibration.evidence": 5,
@@ -63,6 +64,7 @@ SIDEWAYS = {
     ("sim.replication", "sim.membership"),  # which changes the fleet that a replication builds
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
     ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
+    ("sim.validation", "sim.sweep"),  # a case is run as any scenario is
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers
 }
 """Imports within one floor that are meant, each with its reason."""
@@ -79,6 +81,7 @@ ALLOWED = {
         "sim.report",
         "sim.sweep",
         "sim.results",
+        "sim.validation._measures",
     },
     "altair": {"sim.charts"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},

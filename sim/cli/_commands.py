@@ -697,6 +697,39 @@ def export(
     export_scenario(scenario, overrides, arms=arms, seed=seed, out=out, plan=plan)
 
 
+@windtunnel.command(short_help="Run published results and analytic truths again.")
+@click.argument("cases", nargs=-1, shell_complete=_complete.case)
+@click.option("--full", is_flag=True, help="Run the long cases too, and all pairs of the others.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Worker processes; by default one a core, where that is worth their start.",
+)
+@click.option(
+    "--out",
+    type=click.Path(),
+    default="results",
+    show_default=True,
+    callback=_folder,
+    help="Folder of results.",
+)
+@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+@click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the page of all rows here.")
+def validate(
+    cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None
+) -> int:
+    """Run CASES, by default all, and show each row beside its published or analytic value with the verdict.
+
+    CASES are names of files in scenarios/validation, or files. Exits 1 when an analytic truth or a null control fails.
+    """
+    from sim import interrupts
+
+    with interrupts.deferred():
+        from sim.cli._validate import validate_cases
+
+    return validate_cases(cases, full=full, jobs=jobs, out=out, fresh=fresh, write=write)
+
+
 @windtunnel.command(short_help="Hold recorded decisions of a router against the policies.")
 @click.argument("vectors", nargs=-1, required=True, type=click.Path(path_type=Path))
 def conform(vectors: tuple[Path, ...]) -> None:

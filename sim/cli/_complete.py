@@ -52,6 +52,13 @@ def scenario(_: click.Context, __: click.Parameter, start: str) -> list[Completi
     return _items([*(name for name in shipped() if name.startswith(start)), *_paths(start)])
 
 
+def case(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem[Any]]:
+    """Names of validation cases, YAML files and folders."""
+    from sim.validation import case_names
+
+    return _items([*(name for name in case_names() if name.startswith(start)), *_paths(start)])
+
+
 def workload(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem[Any]]:
     """Names of presets and of shipped scenarios, YAML files and folders."""
     from sim.scenario._find import shipped

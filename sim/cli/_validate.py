@@ -1,0 +1,60 @@
+"""``windtunnel validate``: run the cases with progress on stderr, show each row beside its value."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from sim.validation import Verdicts, case_names, load_case, page, run_case
+from sim.validation._page import ours, theirs
+
+
+def validate_cases(
+    names: Sequence[str], *, full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None
+) -> int:
+    """Run the cases and print their rows; 1 when a truth or a null control does not hold."""
+    cases = [load_case(name) for name in names or case_names()]
+    notes, shown = Console(stderr=True), Console()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    found: list[Verdicts] = []
+    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
+        for case in cases:
+            task = progress.add_task(case.name, total=None)
+            each = run_case(
+                case,
+                full=full,
+                out=out,
+                jobs=jobs,
+                fresh=fresh,
+                progress=lambda done, total, task=task: progress.update(task, completed=done, total=total),  # type: ignore[misc]
+            )
+            progress.remove_task(task)
+            if each is None:
+                notes.print(f"{case.name}: only with --full", highlight=False)
+                continue
+            found.append(each)
+            shown.print(_table(each), highlight=False)
+    failed = [f"{each.case.name}: {one.row.name}" for each in found for one in each.outcomes if one.fails]
+    changed = [one for each in found for one in each.outcomes if one.has_changed]
+    rows = sum(len(each.outcomes) for each in found)
+    click.echo(f"{rows} rows, {len(changed)} with another verdict than stored, {len(failed)} truths or controls fail")
+    if write is not None and found:
+        write.parent.mkdir(parents=True, exist_ok=True)
+        write.write_text(page(found), encoding="utf-8")
+        notes.print(f"wrote {write}", highlight=False, soft_wrap=True)
+    for name in failed:
+        notes.print(f"fails: {name}", highlight=False, soft_wrap=True)
+    return int(bool(failed))
+
+
+def _table(found: Verdicts) -> Table:
+    table = Table(title=f"{found.case.name}, {found.pairs} pairs", title_justify="left", box=None)
+    for head in ("row", "ours", "value", "band", "verdict"):
+        table.add_column(head, overflow="fold")
+    for each in found.outcomes:
+        said = f"{each.verdict} (stored: {each.row.verdict})" if each.has_changed else each.verdict
+        table.add_row(each.row.name, ours(each.found), *theirs(each.row), said)
+    return table

@@ -1,0 +1,202 @@
+"""What a row may measure: values by pair from an arm's metrics and tables, and numbers made of these.
+
+By pair, from an arm: ``metric``, ``total``, ``largest``, ``average``, ``hits``, ``keys_per_engine``,
+``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``. Elementwise: ``absolute``, ``root``, ``where``.
+One number: ``mean``, ``gmean``, ``rms``, ``median``, ``lowest``, ``highest``, ``spearman``; the first two with Student's
+95 % interval over pairs.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from sim import registry
+from sim.errors import ScenarioError
+from sim.log.frames import Tables
+from sim.metrics import METRICS
+from sim.report.result import Arm as Ran
+from sim.stats.paired import t_interval
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its interval over pairs, where it has one."""
+
+    value: float
+    lo: float | None = None
+    hi: float | None = None
+
+
+class Arm:
+    """An arm that ran, its tables read at most once."""
+
+    def __init__(self, ran: Ran) -> None:
+        self.ran = ran
+
+    @cached_property
+    def tables(self) -> Tables:
+        """Its stored tables."""
+        return self.ran.tables()
+
+    @cached_property
+    def requests(self) -> pl.DataFrame:
+        """The table of requests, with the wait."""
+        return self.tables.requests.with_columns(wait_s=pl.col("scheduled_s") - pl.col("arrived_s"))
+
+    @cached_property
+    def engines(self) -> int:
+        """Engines of the fleet."""
+        return int(self.tables.replications["engines"][0])
+
+
+def metric(arm: Arm, name: str) -> Floats:
+    """A metric of ``windtunnel run``, by pair."""
+    if name not in METRICS:
+        raise ScenarioError(f"unknown metric {name!r}; {registry.suggest(name, METRICS)}")
+    return arm.ran.column(name)
+
+
+def total(arm: Arm, column: str) -> Floats:
+    """Sum of a column of the requests table."""
+    return _by_pair(arm.requests, _column(arm, column).sum())
+
+
+def largest(arm: Arm, column: str) -> Floats:
+    """Largest value of a column of the requests table."""
+    return _by_pair(arm.requests, _column(arm, column).max())
+
+
+def average(arm: Arm, column: str) -> Floats:
+    """Mean of a column of the requests table; ``wait_s`` is from arrival at the engine to the first batch."""
+    return _by_pair(arm.requests, _column(arm, column).mean())
+
+
+def hits(arm: Arm) -> Floats:
+    """Requests that found more than half of their prompt."""
+    return _by_pair(arm.requests, (2 * pl.col("cached_tokens") > pl.col("prompt_tokens")).sum())
+
+
+def keys_per_engine(arm: Arm, key: str, how: str) -> Floats:
+    """How sessions or groups (``key``) are spread over engines by their first requests; ``how``: see ``requests``."""
+    if key not in ("session", "group"):
+        raise ScenarioError(f"the key must be session or group, not {key!r}")
+    first = arm.requests.sort("pair", key, "turn", "request").unique(["pair", key], keep="first", maintain_order=True)
+    return _spread(arm, first, how)
+
+
+def requests_per_engine(arm: Arm, how: str) -> Floats:
+    """How requests are spread over engines: least, most, sd, cv, most_over_mean, most_over_least."""
+    return _spread(arm, arm.requests, how)
+
+
+def in_class(arm: Arm, name: str) -> Floats:
+    """1 in the pairs whose keys fall so, as in ``2:2``; the classes are those of ``windtunnel run``."""
+    if arm.ran.placed is None:
+        raise ScenarioError(f"arm {arm.ran.name} has no placement classes")
+    return (arm.ran.placed.classes["class"] == name).cast(pl.Float64).to_numpy()
+
+
+def agreement(arm: Arm, other: Arm) -> Floats:
+    """Share of requests that went to the same engine in both arms, but for the names of engines."""
+    # An engine is known by the first request that it was given: products list engines in orders of their own.
+    known = pl.col("request").min().over("pair", "engine").alias("home")
+    one, two = (each.requests.select("pair", "request", known) for each in (arm, other))
+    both = one.join(two, on=["pair", "request"], suffix="_2")
+    return _by_pair(both, (pl.col("home") == pl.col("home_2")).mean())
+
+
+def over_bound(arm: Arm, c: float) -> Floats:
+    """Most that an engine held above ceil(c (m + 1) / N), m in flight before; 0 or less where the bound holds."""
+    bound = (c * (pl.col("total_in_flight") + 1) / arm.engines).round(9).ceil()
+    return _by_pair(arm.tables.decisions, (pl.col("in_flight") + 1 - bound).max())
+
+
+def where(condition: Floats, values: Floats) -> Floats:
+    """The pairs in which the condition holds."""
+    return values[np.asarray(condition, dtype=bool)]
+
+
+def mean(values: Floats) -> Estimate:
+    """Mean over pairs."""
+    known = _known(values)
+    return Estimate(float(known.mean()), *_interval(known))
+
+
+def gmean(values: Floats) -> Estimate:
+    """Geometric mean over pairs."""
+    logs = np.log(_known(values))
+    lo, hi = _interval(logs)
+    return Estimate(math.exp(logs.mean()), None if lo is None else math.exp(lo), None if hi is None else math.exp(hi))
+
+
+def spearman(one: Floats, other: Floats) -> float:
+    """Rank correlation over pairs, ties shared."""
+    frame = pl.DataFrame({"one": np.asarray(one, dtype=float), "other": np.asarray(other, dtype=float)})
+    return float(frame.select(pl.corr("one", "other", method="spearman")).item())
+
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    each.__name__: each
+    for each in (
+        metric, total, largest, average, hits, keys_per_engine, requests_per_engine, in_class, agreement, over_bound,
+        where, mean, gmean, spearman,
+    )
+} | {
+    "absolute": np.abs,
+    "root": np.sqrt,
+    "rms": lambda values: float(np.sqrt(np.mean(_known(values) ** 2))),
+    "median": lambda values: float(np.median(_known(values))),
+    "lowest": lambda values: float(np.min(_known(values))),
+    "highest": lambda values: float(np.max(_known(values))),
+}  # fmt: skip
+_SPREADS: Final[dict[str, Callable[[Floats], float]]] = {
+    "least": lambda counts: float(counts.min()),
+    "most": lambda counts: float(counts.max()),
+    "sd": lambda counts: float(counts.std(ddof=1)),
+    "cv": lambda counts: float(counts.std() / counts.mean()),
+    "most_over_mean": lambda counts: float(counts.max() / counts.mean()),
+    "most_over_least": lambda counts: float(counts.max() / counts.min()) if counts.min() else math.nan,
+}
+
+
+def _column(arm: Arm, name: str) -> pl.Expr:
+    known = [column for column, kind in arm.requests.schema.items() if kind.is_numeric()]
+    if name not in known:
+        raise ScenarioError(f"unknown column {name!r}; {registry.suggest(name, known)}")
+    return pl.col(name)
+
+
+def _by_pair(frame: pl.DataFrame, value: pl.Expr) -> Floats:
+    found = frame.group_by("pair").agg(value.cast(pl.Float64).alias("value")).sort("pair")
+    return found["value"].fill_null(math.nan).to_numpy()
+
+
+def _spread(arm: Arm, requests: pl.DataFrame, how: str) -> Floats:
+    if how not in _SPREADS:
+        raise ScenarioError(f"unknown spread {how!r}; {registry.suggest(how, _SPREADS)}")
+    counts = requests.filter(pl.col("engine") >= 0).group_by("pair", "engine").len().sort("pair")
+    found = []
+    for _, held in counts.group_by("pair", maintain_order=True):
+        every = np.zeros(arm.engines)
+        every[held["engine"].to_numpy()] = held["len"].to_numpy()
+        found.append(_SPREADS[how](every))
+    return np.array(found)
+
+
+def _known(values: Floats) -> Floats:
+    array = np.atleast_1d(np.asarray(values, dtype=float))
+    known: Floats = array[~np.isnan(array)]
+    if not known.size:
+        raise ScenarioError("no pair has a value")
+    return known
+
+
+def _interval(values: Floats) -> tuple[float, float] | tuple[None, None]:
+    return t_interval(values) if values.size > 1 else (None, None)

@@ -1,0 +1,75 @@
+"""The page of a validation: each row beside its published or analytic value, and what decides each miss."""
+
+from collections.abc import Sequence
+
+from sim.validation._case import VERDICTS, Row
+from sim.validation._measures import Estimate
+from sim.validation._run import Outcome, Verdicts
+
+_SAYS = {"published": "measured", "truth": "analytic", "null": "null control"}
+_HEAD = """# Validation
+
+Published results run again, analytic truths and null controls. Written by
+
+    windtunnel validate --full --write docs/validation.md
+
+from the cases in `scenarios/validation`; without `--full` the short ones run. A row is *reproduced* when ours lies in
+its band, *order only* when ours and its 95 % interval lie on the measured side of no effect, *not separable* when the
+interval holds no effect, else *missed*. Truths and null controls must be reproduced: the command exits 1 otherwise.
+Nothing is fitted to these rows; a band is stated before the run.
+
+"""
+
+
+def number(value: float) -> str:
+    """A number as a table shows it."""
+    if value == 0 or 0.01 <= abs(value) < 100_000:
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def ours(found: Estimate) -> str:
+    """A value and its interval."""
+    if found.lo is None or found.hi is None or found.lo == found.hi:
+        return number(found.value)
+    return f"{number(found.value)} [{number(found.lo)}, {number(found.hi)}]"
+
+
+def theirs(row: Row) -> tuple[str, str]:
+    """The value that a row holds, and its band where it is more than a point."""
+    lo, hi = row.band
+    exact = hi - lo < 3e-9 * max(1.0, abs(row.value))
+    return f"{number(row.value)}, {_SAYS[row.kind]}", "exact" if exact else f"{number(lo)} to {number(hi)}"
+
+
+def page(every: Sequence[Verdicts]) -> str:
+    """The whole page as Markdown."""
+    counts = {name: sum(each.counts[name] for each in every) for name in VERDICTS}
+    rows = sum(counts.values())
+    said = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return _HEAD + f"{len(every)} cases, {rows} rows: {said}.\n" + "".join(map(_section, every))
+
+
+def _section(found: Verdicts) -> str:
+    case = found.case
+    lines = [f"\n## {case.name}\n", f"{case.question} {case.source} {found.pairs:,} pairs.\n"]
+    lines += ["| row | ours | value | band | verdict |", "| --- | --- | --- | --- | --- |"]
+    for each in found.outcomes:
+        value, band = theirs(each.row)
+        lines.append(f"| {each.row.name} | {ours(each.found)} | {value} | {band} | {each.verdict} |")
+    notes = [*_notes(found.outcomes)]
+    if case.unknown:
+        notes.insert(0, f"Unknown: {case.unknown}")
+    if notes:
+        lines += ["", *(f"- {note}" for note in notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _notes(outcomes: Sequence[Outcome]) -> list[str]:
+    notes = []
+    for each in outcomes:
+        if each.row.assumed:
+            notes.append(f"{each.row.name}: assumed {each.row.assumed}")
+        if each.verdict != "reproduced" and each.row.unknown:
+            notes.append(f"{each.row.name}, {each.verdict}: {each.row.unknown}")
+    return notes
