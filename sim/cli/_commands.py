@@ -715,9 +715,7 @@ def export(
 )
 @click.option("--fresh", is_flag=True, help="Run again what is stored already.")
 @click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the page of all rows here.")
-def validate(
-    cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None
-) -> int:
+def validate(cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None) -> int:
     """Run CASES, by default all, and show each row beside its published or analytic value with the verdict.
 
     CASES are names of files in scenarios/validation, or files. Exits 1 when an analytic truth or a null control fails.

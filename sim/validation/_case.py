@@ -106,8 +106,8 @@ def load_case(path_or_name: str | Path) -> Case:
     if not isinstance(data["rows"], list) or not data["rows"]:
         raise ScenarioError(f"{document.origin(('rows',))}: must be a list of rows")
     rows = tuple(_row(document, index, scenario) for index in range(len(data["rows"])))
-    texts = [_text(document, (key,)) for key in ("question", "source", "unknown")]
-    return Case(path.stem, *texts, scenario, quick, full, rows)
+    question, source, unknown = (_text(document, (key,)) for key in ("question", "source", "unknown"))
+    return Case(path.stem, question, source, unknown, scenario, quick, full, rows)
 
 
 def _scenario(document: Document, path: Path) -> Scenario:
@@ -169,9 +169,7 @@ def _row(document: Document, index: int, scenario: Scenario) -> Row:
     )
 
 
-def _mapping(
-    document: Document, place: Place, known: tuple[str, ...], needed: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def _mapping(document: Document, place: Place, known: tuple[str, ...], needed: tuple[str, ...] = ()) -> dict[str, Any]:
     data = _at(document, place)
     if not isinstance(data, dict):
         raise ScenarioError(f"{document.origin(place)}: must be a mapping of {', '.join(known)}")

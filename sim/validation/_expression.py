@@ -50,7 +50,9 @@ class Expression:
         try:
             return Estimate(float(found))
         except TypeError:
-            raise ScenarioError(f"{self.at}: gives a value for each pair; take its mean, or another one number") from None
+            raise ScenarioError(
+                f"{self.at}: gives a value for each pair; take its mean, or another one number"
+            ) from None
 
     def _value(self, node: ast.expr, arms: Mapping[str, Any]) -> Any:
         match node:

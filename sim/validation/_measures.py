@@ -1,9 +1,9 @@
 """What a row may measure: values by pair from an arm's metrics and tables, and numbers made of these.
 
-By pair, from an arm: ``metric``, ``total``, ``largest``, ``average``, ``hits``, ``keys_per_engine``,
-``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``. Elementwise: ``absolute``, ``root``, ``where``.
-One number: ``mean``, ``gmean``, ``rms``, ``median``, ``lowest``, ``highest``, ``spearman``; the first two with Student's
-95 % interval over pairs.
+By pair, from an arm: ``metric``, ``total``, ``largest``, ``average``, ``average_between``, ``hits``,
+``keys_per_engine``, ``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``. Elementwise: ``absolute``,
+``where``. One number: ``mean`` and ``gmean`` with Student's 95 % interval over pairs, ``rms``, ``median``, ``lowest``,
+``highest``, ``spearman``.
 """
 
 import math
@@ -78,6 +78,12 @@ def average(arm: Arm, column: str) -> Floats:
     return _by_pair(arm.requests, _column(arm, column).mean())
 
 
+def average_between(arm: Arm, column: str, start_s: float, end_s: float) -> Floats:
+    """The mean over requests submitted from ``start_s`` to before ``end_s``."""
+    inside = pl.col("submitted_s").is_between(start_s, end_s, closed="left")
+    return _by_pair(arm.requests, _column(arm, column).filter(inside).mean())
+
+
 def hits(arm: Arm) -> Floats:
     """Requests that found more than half of their prompt."""
     return _by_pair(arm.requests, (2 * pl.col("cached_tokens") > pl.col("prompt_tokens")).sum())
@@ -100,7 +106,8 @@ def in_class(arm: Arm, name: str) -> Floats:
     """1 in the pairs whose keys fall so, as in ``2:2``; the classes are those of ``windtunnel run``."""
     if arm.ran.placed is None:
         raise ScenarioError(f"arm {arm.ran.name} has no placement classes")
-    return (arm.ran.placed.classes["class"] == name).cast(pl.Float64).to_numpy()
+    is_there: Floats = (arm.ran.placed.classes["class"] == name).cast(pl.Float64).to_numpy()
+    return is_there
 
 
 def agreement(arm: Arm, other: Arm) -> Floats:
@@ -145,12 +152,11 @@ def spearman(one: Floats, other: Floats) -> float:
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
-        metric, total, largest, average, hits, keys_per_engine, requests_per_engine, in_class, agreement, over_bound,
-        where, mean, gmean, spearman,
+        metric, total, largest, average, average_between, hits, keys_per_engine, requests_per_engine, in_class,
+        agreement, over_bound, where, mean, gmean, spearman,
     )
 } | {
     "absolute": np.abs,
-    "root": np.sqrt,
     "rms": lambda values: float(np.sqrt(np.mean(_known(values) ** 2))),
     "median": lambda values: float(np.median(_known(values))),
     "lowest": lambda values: float(np.min(_known(values))),

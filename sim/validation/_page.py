@@ -23,7 +23,9 @@ Nothing is fitted to these rows; a band is stated before the run.
 
 def number(value: float) -> str:
     """A number as a table shows it."""
-    if value == 0 or 0.01 <= abs(value) < 100_000:
+    if value == round(value) and abs(value) < 1e12:
+        return f"{value:,.0f}"
+    if 0.01 <= abs(value) < 100_000:
         return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:.3g}"
 
