@@ -1,9 +1,9 @@
 """What a row may measure: values by pair from an arm's metrics and tables, and numbers made of these.
 
-By pair, from an arm: ``metric``, ``total``, ``largest``, ``average``, ``average_between``, ``hits``,
-``keys_per_engine``, ``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``. Elementwise: ``absolute``,
-``where``. One number: ``mean`` and ``gmean`` with Student's 95 % interval over pairs, ``rms``, ``median``, ``lowest``,
-``highest``, ``spearman``.
+By pair, from an arm: ``metric``, ``total``, ``largest``, ``average``, ``quantile_between``, ``throughput_between``,
+``group_latency``, ``hits``, ``keys_per_engine``, ``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``.
+Elementwise: ``absolute``, ``where``. One number: ``mean`` and ``gmean`` with Student's 95 % interval over pairs,
+``rms``, ``median``, ``lowest``, ``highest``, ``spearman``.
 """
 
 import math
@@ -78,10 +78,24 @@ def average(arm: Arm, column: str) -> Floats:
     return _by_pair(arm.requests, _column(arm, column).mean())
 
 
-def average_between(arm: Arm, column: str, start_s: float, end_s: float) -> Floats:
-    """The mean over requests submitted from ``start_s`` to before ``end_s``."""
+def quantile_between(arm: Arm, column: str, q: float, start_s: float, end_s: float) -> Floats:
+    """A quantile over requests submitted from ``start_s`` to before ``end_s``."""
     inside = pl.col("submitted_s").is_between(start_s, end_s, closed="left")
-    return _by_pair(arm.requests, _column(arm, column).filter(inside).mean())
+    return _by_pair(arm.requests, _column(arm, column).filter(inside).quantile(q, interpolation="linear"))
+
+
+def throughput_between(arm: Arm, start_s: float, end_s: float) -> Floats:
+    """Tokens generated for requests submitted in that time, a second from the first submission to the last end."""
+    inside = arm.requests.filter(pl.col("submitted_s").is_between(start_s, end_s, closed="left"))
+    lasted = pl.col("ended_s").max() - pl.col("submitted_s").min()
+    return _by_pair(inside, pl.col("output_tokens").sum() / lasted)
+
+
+def group_latency(arm: Arm, q: float) -> Floats:
+    """Quantile over groups of the time from a group's first submission to its last end; waits for a place are out."""
+    lasted = (pl.col("ended_s").max() - pl.col("submitted_s").min()).alias("lasted_s")
+    groups = arm.requests.group_by("pair", "group").agg(lasted)
+    return _by_pair(groups, pl.col("lasted_s").quantile(q, interpolation="linear"))
 
 
 def hits(arm: Arm) -> Floats:
@@ -106,8 +120,7 @@ def in_class(arm: Arm, name: str) -> Floats:
     """1 in the pairs whose keys fall so, as in ``2:2``; the classes are those of ``windtunnel run``."""
     if arm.ran.placed is None:
         raise ScenarioError(f"arm {arm.ran.name} has no placement classes")
-    is_there: Floats = (arm.ran.placed.classes["class"] == name).cast(pl.Float64).to_numpy()
-    return is_there
+    return np.array([each == name for each in arm.ran.placed.classes["class"]], dtype=float)
 
 
 def agreement(arm: Arm, other: Arm) -> Floats:
@@ -127,7 +140,8 @@ def over_bound(arm: Arm, c: float) -> Floats:
 
 def where(condition: Floats, values: Floats) -> Floats:
     """The pairs in which the condition holds."""
-    return values[np.asarray(condition, dtype=bool)]
+    kept: Floats = values[np.asarray(condition, dtype=bool)]
+    return kept
 
 
 def mean(values: Floats) -> Estimate:
@@ -152,8 +166,8 @@ def spearman(one: Floats, other: Floats) -> float:
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
-        metric, total, largest, average, average_between, hits, keys_per_engine, requests_per_engine, in_class,
-        agreement, over_bound, where, mean, gmean, spearman,
+        metric, total, largest, average, quantile_between, throughput_between, group_latency, hits, keys_per_engine,
+        requests_per_engine, in_class, agreement, over_bound, where, mean, gmean, spearman,
     )
 } | {
     "absolute": np.abs,
