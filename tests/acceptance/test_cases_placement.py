@@ -242,6 +242,33 @@ def test_the_bill_of_a_restart():
         assert found["makespan_s"] > kept["makespan_s"]
 
 
+def test_a_key_modulo_the_list_moves_nearly_all_sessions_when_an_engine_leaves():
+    """sglang-router 0.3.2: 7/8 of the sessions move and are computed again; of smg those of the engine that left."""
+    nearly_all, alive, _ = moved_at("churn_moves_keys", "sglang", 200)
+    assert alive > 700
+    assert within(nearly_all, alive, 7 / 8)
+    few, alive, to = moved_at("churn_moves_keys", "smg", 200)
+    assert within(few, alive, 1 / 8)
+    assert {old for old, _ in to} == {3}
+    sglang, smg = values("churn_moves_keys", "sglang", "smg", pairs=3)
+    assert sglang["reprefilled_tokens"] / smg["reprefilled_tokens"] == pytest.approx(nearly_all / few, rel=0.15)
+
+
+def test_the_keys_of_a_dead_engine_go_to_the_first_that_is_available():
+    """vllm-router: one engine has two engines' sessions; the ring of smg walks on, to several."""
+    to = {}
+    for arm in ("first_available", "next_point"):
+        moved, alive, ways = moved_at("keys_of_a_dead_engine", arm, 160, pairs=1)
+        assert within(moved, alive, 1 / 8), arm
+        assert {old for old, _ in ways} == {3}
+        to[arm] = {new for _, new in ways}
+    assert len(to["first_available"]) == 1
+    assert len(to["next_point"]) >= 4
+    one, several = values("keys_of_a_dead_engine", "first_available", "next_point", pairs=3)
+    assert one["failed"] == several["failed"] == 0
+    assert one["load_requests_max_over_mean"] > 1.1 * several["load_requests_max_over_mean"]
+
+
 def test_the_bill_of_modulo_is_seven_times_the_ring_s():
     """P46: two moves of 7/8 against two of 1/8; the hit rate takes several times as long to be as before."""
     ring, modulo, table = values("p46_eight_seven_eight", "ring", "modulo", "table")
