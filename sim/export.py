@@ -96,6 +96,7 @@ def _arms(cells: dict[str, Cell]) -> list[dict[str, Any]]:
             "key_header": cell.client.header,
             "policy": cell.resolved["router"]["policy"],
         }
+        | ({} if cell.training is None else {"training": cell.resolved["training"]})
         for name, cell in cells.items()
     ]
 

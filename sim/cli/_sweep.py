@@ -172,6 +172,8 @@ def _ratio(comparison: Comparison | None) -> str:
 
 
 def _verdict(result: Result, metric: str) -> str:
+    if METRICS[metric].better == "none":
+        return "–"
     best = winner(result, metric)
     return best.arm if best.is_separable else f"{best.arm} (not separable)"
 

@@ -49,6 +49,8 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "ratio": paired.ratio,
         "lo": paired.lo,
         "hi": paired.hi,
+        "p": paired.p,
+        "caution": paired.caution,
         "p_worse": paired.p_worse,
         "pairs": paired.pairs,
     }

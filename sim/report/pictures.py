@@ -2,31 +2,37 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
+from sim.report.chart_tables import frontier_table
 from sim.report.result import Result, ratios
 
 
 def save_charts(result: Result, folder: Path, *, is_variant: bool = False) -> list[Path]:
-    """Write ``paired_ratios.png`` and ``.html`` into the folder; none where no candidate has a ratio.
+    """Write ``paired_ratios.png`` and ``.html`` into the folder, and ``frontier`` of three arms or more.
 
-    Those of a variant, a run with anything changed on the command line, have a name of their own, which says by a
-    digest what was compared: they overwrite neither the scenario's own charts nor those of another variant.
+    None where no candidate has a ratio, no frontier where nothing is hit. Those of a variant, a run with anything
+    changed on the command line, have names of their own, which say by a digest what was compared: they overwrite
+    neither the scenario's own charts nor those of another variant.
     """
     points = ratio_points(result)
     if points.is_empty():
         return []
     from sim import charts  # brings altair, which a run that draws nothing can do without
 
-    chart = charts.paired_ratios(
-        points, ratio_means(result), f"{result.scenario}: ratio to {result.baseline}, pair by pair"
-    )
+    title = f"{result.scenario}: ratio to {result.baseline}, pair by pair"
+    drawn: dict[str, Any] = {"paired_ratios": charts.paired_ratios(points, ratio_means(result), title)}
+    policies = frontier_table(result)
+    if policies.height > 2 and policies["hit_rate"].max():
+        drawn["frontier"] = charts.frontier(charts.pareto(policies), f"{result.scenario}: hits against balance")
+    end = f"-{digest(result)}" if is_variant else ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return charts.save(chart, folder / (f"paired_ratios-{digest(result)}" if is_variant else "paired_ratios"))
+        return [path for name, chart in drawn.items() for path in charts.save(chart, folder / f"{name}{end}")]
     except OSError as error:
         raise ScenarioError(f"cannot write charts in {folder}: {error.strerror or error}") from error
 

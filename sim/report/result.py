@@ -107,7 +107,7 @@ def assemble(
     """Compare the arms, all of which ran the same pairs."""
     base = next(arm for arm in arms if arm.name == baseline)
     candidates = [arm for arm in arms if arm is not base]
-    compared = [_compare(base, arm, metric) for arm in candidates for metric in metrics]
+    compared = [compare_arms(base, arm, metric) for arm in candidates for metric in metrics]
     return Result(
         scenario=scenario,
         baseline=baseline,
@@ -133,7 +133,7 @@ def _mean(arm: Arm, metric: str) -> Mean:
     return stats.mean(arm.column(metric), deterministic=arm.is_deterministic)
 
 
-def _compare(base: Arm, arm: Arm, metric: str) -> Comparison:
+def compare_arms(base: Arm, arm: Arm, metric: str) -> Comparison:
     """Over the pairs that both arms ran: a rule may have given one of them more."""
     alike = base.is_deterministic and arm.is_deterministic
     better = METRICS[metric].better

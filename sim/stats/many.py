@@ -45,14 +45,6 @@ def holm(p: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def paired_p(logs: Floats) -> float:
-    """Two-sided p of Student's paired test on log ratios; 1 where nothing varies and nothing differs."""
-    spread = float(logs.std(ddof=1)) if logs.size > 1 else 0.0
-    if logs.size < 2 or spread <= ROUNDING:
-        return 1.0 if logs.size < 2 or abs(float(logs.mean())) <= ROUNDING else 0.0
-    return 2 * float(stdtr(logs.size - 1, -abs(float(logs.mean())) * logs.size**0.5 / spread))
-
-
 def dunnett(logs: Floats, *, level: float = LEVEL) -> Joint:
     """Arms against their baseline: ``logs`` has a row a pair and a column an arm, each arm with some spread."""
     pairs, arms = logs.shape

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
-from sim.report.result import Arm, Result
+from sim.report.result import Arm, Result, compare_arms
 from sim.scenario import Sweep
-from sim.stats.many import holm, paired_p
-from sim.stats.paired import compare
+from sim.stats.many import holm
+from sim.stats.paired import ROUNDING
 from sim.sweep._pools import Pool
 from sim.sweep._run import Progress, run_all
 
@@ -44,7 +43,10 @@ class SweepResult:
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row a variant, candidate and metric: the varied fields, ``ratio`` and its intervals, ``winner``."""
+        """One row a variant, candidate and metric: the varied fields, ``ratio`` and its intervals, ``winner``.
+
+        No arm is the winner of a metric of which neither more nor less is better.
+        """
         rows = []
         for variant in self.sweep.variants:
             result = self.results.get(variant.name)
@@ -53,7 +55,7 @@ class SweepResult:
             fields = {path: _cell(variant.settings.get(path)) for path in self.sweep.paths}
             for each in result.comparisons:
                 paired = each.paired
-                best = winner(result, each.metric)
+                best = winner(result, each.metric) if METRICS[each.metric].better != "none" else None
                 rows.append(
                     {
                         "variant": variant.name,
@@ -68,8 +70,8 @@ class SweepResult:
                         "lo": paired.lo,
                         "hi": paired.hi,
                         "p_worse": paired.p_worse,
-                        "winner": best.arm,
-                        "is_separable": best.is_separable,
+                        "winner": best and best.arm,
+                        "is_separable": best and best.is_separable,
                     }
                 )
         return pl.DataFrame(rows, infer_schema_length=None)
@@ -125,27 +127,30 @@ def sweep(
 
 def winner(result: Result, metric: str) -> Winner:
     """The best arm of one variant, by its mean, and whether the others are behind for sure."""
-    arms = list(result.arms.values())
     better = METRICS[metric].better
-    order = sorted(arms, key=lambda arm: _mean(arm, metric), reverse=better != "lower")
+    order = sorted(result.arms.values(), key=lambda arm: _badness(result.means[arm.name][metric].mean, better))
     best, others = order[0], order[1:]
     if not others:
         return Winner(best.name, is_separable=False, ratio_to_next=None)
-    p = []
-    for other in others:
-        pairs = min(best.values.height, other.values.height)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(best.column(metric)[:pairs] / other.column(metric)[:pairs])
-        p.append(paired_p(logs[np.isfinite(logs)]))
-    pairs = min(best.values.height, others[0].values.height)
-    second = compare(others[0].column(metric)[:pairs], best.column(metric)[:pairs], better)
+    p = [_p(best, other, metric) for other in others]
+    second = compare_arms(others[0], best, metric).paired
     return Winner(best.name, is_separable=max(holm(p)) < SURE, ratio_to_next=second.ratio)
 
 
-def _mean(arm: Arm, metric: str) -> float:
-    values = arm.column(metric)
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
+def _badness(mean: float | None, better: str) -> float:
+    """Least is best; an arm without a value comes last."""
+    if mean is None:
+        return float("inf")
+    return mean if better == "lower" else -mean
+
+
+def _p(best: Arm, other: Arm, metric: str) -> float:
+    """Two-sided p of no effect; one that is the same in every pair is sure, one without interval is not."""
+    paired = compare_arms(other, best, metric).paired
+    if paired.p is not None:
+        return paired.p
+    is_sure = paired.lo is not None or (best.is_deterministic and other.is_deterministic)
+    return 0.0 if is_sure and paired.ratio is not None and abs(paired.ratio - 1) > ROUNDING else 1.0
 
 
 def _cell(value: Any) -> Any:

@@ -65,10 +65,17 @@ def curve_table(found: SweepResult, metric: str) -> pl.DataFrame:
 
 
 def winner_table(found: SweepResult, metric: str) -> pl.DataFrame:
-    """``x``, ``y``, ``winner``, ``ratio`` and ``separable``, where two fields vary and every variant sets both."""
+    """``x``, ``y``, ``winner``, ``ratio`` and ``separable``, where two fields vary and every variant sets both.
+
+    Nobody wins a metric of which neither more nor less is better.
+    """
     rows: list[dict[str, Any]] = []
     for variant in found.sweep.variants:
-        if len(found.sweep.paths) != 2 or set(variant.settings) != set(found.sweep.paths):
+        if (
+            METRICS[metric].better == "none"
+            or len(found.sweep.paths) != 2
+            or set(variant.settings) != set(found.sweep.paths)
+        ):
             rows = []
             break
         result = found.results.get(variant.name)

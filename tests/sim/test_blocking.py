@@ -12,7 +12,9 @@ from sim import blocking, load_scenario, placement, registry, run
 from sim.errors import ScenarioError
 from sim.replication import keys_of, replicate
 from sim.rng import Streams
+from sim.stats.paired import compare
 from sim.stats.strata import compare_blocked, mean_blocked, pooled
+from sim.sweep import Winner, winner
 
 WORLD = "slime_group_affinity"
 HASHED = [kind for kind, cls in registry.scan(registry.POLICY).items() if cls.places_by_hash]
@@ -84,6 +86,15 @@ def test_ratios_and_means_of_a_blocked_run_carry_exact_weights(blocked) -> None:
         sum(share * by[name]["value"].mean() for name, share in weights.items())
     )
     assert found.lo < found.ratio < found.hi
+
+
+def test_the_winner_of_a_blocked_run_is_weighed_by_its_classes(blocked, monkeypatch) -> None:
+    """Its lead, and whether it is one, are those of the recombined comparison, not of the pairs at large."""
+    paired = blocked.comparison("group", "samples_per_s").paired
+    at_large = compare(*(blocked.arms[name].column("samples_per_s") for name in ("sample", "group")), "higher")
+    assert paired.p < at_large.p
+    monkeypatch.setattr("sim.sweep._sweep.SURE", (paired.p + at_large.p) / 2)
+    assert winner(blocked, "samples_per_s") == Winner("group", is_separable=True, ratio_to_next=paired.ratio)
 
 
 def test_keys_for_a_real_fleet_fall_as_planned_there() -> None:

@@ -4,6 +4,7 @@ import errno
 import re
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from sim import charts
@@ -43,6 +44,16 @@ def test_arms_with_and_without_classes_share_a_legend() -> None:
 def test_nothing_to_draw(tmp_path: Path) -> None:
     """One arm alone has no ratios, and no chart."""
     assert save_charts(result(arm("alone", 1)), tmp_path) == []
+
+
+def test_three_arms_have_a_frontier(tmp_path: Path) -> None:
+    """Hits against balance, its data those of the table; none of two arms, none where nothing is hit."""
+    found = result(arm("a", 0.5), arm("bb", 0.7), arm("ccc", 0.6))
+    names = [path.name for path in save_charts(found, tmp_path, is_variant=True)]
+    assert [name.split("-")[0] for name in names] == ["paired_ratios"] * 2 + ["frontier"] * 2
+    cold = arm("ccc", 0.6).values.with_columns(prefix_hit_rate=pl.lit(0.0))
+    none = result(*(arm(name, 0.5, values=cold) for name in ("a", "bb", "ccc")))
+    assert len(save_charts(none, tmp_path / "none")) == 2
 
 
 def test_one_pair_is_drawn_without_an_interval(tmp_path: Path) -> None:

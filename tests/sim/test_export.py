@@ -41,6 +41,18 @@ def test_the_files_are_those_of_the_manifest(tmp_path, capsys):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 
 
+def test_the_manifest_says_how_steps_are_trained(tmp_path):
+    """Steps, batches and updates of an arm are no part of the traces, so they stand beside them; else nothing does."""
+    assert not any("training" in arm for arm in exported(tmp_path / "plain")["arms"])
+    assert main(["export", "rollout_steps", "-o", str(tmp_path / "steps")]) == 0
+    cells = load_scenario("rollout_steps").arms
+    said = {
+        arm["name"]: arm["training"] for arm in json.loads((tmp_path / "steps" / "manifest.json").read_text())["arms"]
+    }
+    assert said == {name: cell.resolved["training"] for name, cell in cells.items()}
+    assert all(said.values())
+
+
 def test_an_export_runs_as_the_scenario_did(tmp_path):
     """The simulator on the exported file gives the log that it gave on the scenario, bit for bit."""
     exported(tmp_path)

@@ -80,21 +80,31 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
 
 
 def kill_and_resume(path: Path, out: Path, kills: int, seed: int) -> None:
-    """Kill the whole run at random moments; in the end let it be."""
+    """Kill the whole run at random moments, each while there is work to do; in the end let it be."""
     chance = random.Random(seed)
-    for _ in range(kills):
+    found = []
+    for kill in range(kills):
         process = start(path, out)
-        time.sleep(chance.uniform(0.6, 2.0))
+        assert process.stdout is not None
+        found.append(int(process.stdout.readline().split()[0]))
+        for _ in range(kill % 4):
+            process.stdout.readline()
+        time.sleep(chance.uniform(0, 0.3))
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+        assert process.returncode == -signal.SIGKILL
     process = start(path, out)
-    process.communicate(timeout=120)
+    lines, _ = process.communicate(timeout=300)
+    found.append(int(lines.split()[0]))
     assert process.returncode == 0
+    assert found == sorted(found)
+    assert found[-1] > 0
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(path: Path, tmp_path: Path, kills: int) -> None:
-    """The same command resumes, and the final files are those of an undisturbed run, byte for byte."""
+    """The same command resumes where it stopped, and the final files are those of an undisturbed run, byte for byte."""
+    path.write_text(WORLD.replace("pairs: 24", f"pairs: {24 * kills}"))
     kill_and_resume(path, tmp_path / "out", kills, seed=kills)
     run(load_scenario(path), out=tmp_path / "calm")
     assert tree(tmp_path / "out") == tree(tmp_path / "calm")

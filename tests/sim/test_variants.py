@@ -10,10 +10,14 @@ import pytest
 from sim import load_scenario, results, run
 from sim.cli import main
 from sim.errors import ScenarioError
+from sim.metrics import METRICS
 from sim.replication import replicate
 from sim.scenario import load_sweep
 from sim.stats.stopping import half_width
-from sim.sweep import sweep, winner
+from sim.sweep import Winner, sweep, winner
+from sim.sweep.charts import winner_table
+from tests.sim.results import arm
+from tests.sim.results import result as by_hand
 
 WORLD = """
 name: small-world
@@ -185,6 +189,34 @@ def test_the_winner_and_whether_it_can_be_told(path: Path, tmp_path: Path) -> No
     )
     alike = run(load_scenario(path), pairs=20, out=tmp_path / "alike")
     assert not winner(alike, "samples_per_s").is_separable
+
+
+def test_a_winner_needs_a_direction_and_a_value() -> None:
+    """An arm without a value is last; what is the same in all pairs is sure; a zero says nothing."""
+    values = arm("a", 1.0).values
+    none = values.with_columns(samples_per_s=pl.lit(None, pl.Float64), makespan_s=pl.lit(None, pl.Float64))
+    for metric in ("samples_per_s", "makespan_s"):
+        assert winner(by_hand(arm("none", 1, values=none), arm("a", 1.0), metrics=(metric,)), metric).arm == "a"
+    twice = values.with_columns(pl.exclude("pair") * 2)
+    found = by_hand(arm("a", 1.0, values=values), arm("bb", 1.0, values=twice))
+    assert winner(found, "samples_per_s") == Winner("bb", is_separable=True, ratio_to_next=pytest.approx(2))
+    assert not winner(found, "preemptions").is_separable
+    flat = [pl.DataFrame({"pair": range(8), **dict.fromkeys(METRICS, level)}) for level in (1.0, 1.5)]
+    alike = by_hand(arm("a", 1, values=flat[0]), arm("bb", 1, values=flat[1]))
+    assert winner(alike, "samples_per_s").is_separable
+
+
+def test_nobody_wins_what_has_no_direction(path: Path, tmp_path: Path) -> None:
+    """Neither in the table nor in the chart; other metrics of the same sweep have their winners."""
+    path.write_text(
+        WORLD.replace("load_requests_max_over_mean]", "prefill_tokens_ideal]").replace("pairs: 6", "pairs: 2")
+    )
+    result = sweep(load_sweep(path), out=tmp_path / "out")
+    by = {name: frame for (name,), frame in result.table.group_by("metric")}
+    assert by["prefill_tokens_ideal"]["winner"].null_count() == by["prefill_tokens_ideal"].height > 0
+    assert by["samples_per_s"]["winner"].null_count() == 0
+    assert winner_table(result, "prefill_tokens_ideal").is_empty()
+    assert not winner_table(result, "samples_per_s").is_empty()
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

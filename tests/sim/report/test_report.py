@@ -45,6 +45,9 @@ def test_document_by_hand() -> None:
         0.0,
         8,
     )
+    assert (preemptions["p"], preemptions["caution"]) == (None, "")
+    first, paired = found["comparisons"][0], two_arms().comparisons[0].paired
+    assert (first["p"], first["caution"]) == (paired.p, "few")
     classes = [(p["class"], p["p_exact"], p["p_simulated"], p["pairs"]) for p in found["placements"]]
     assert classes == [("2:2", 0.375, 0.375, 3), ("3:1", 0.5, 0.625, 5), ("4:0", 0.125, 0.0, 0)]
     assert set(found["placements"][2]["ratio"].values()) == {None}
