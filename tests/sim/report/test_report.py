@@ -168,10 +168,10 @@ def test_numbers_read_well(value: float, text: str) -> None:
 
 def test_digest_is_blind_to_names_of_engines() -> None:
     """Swapped engines are the same decisions, in any order of rows; one request moved is another one."""
-    columns = ["pair", "request", "attempt", "engine"]
-    rows = [(0, 0, 0, 1), (0, 1, 0, 0), (0, 2, 0, 1), (0, 3, 0, -1)]
-    swapped = [(0, 3, 0, -1), (0, 0, 0, 0), (0, 2, 0, 0), (0, 1, 0, 1)]
-    moved = [(0, 0, 0, 1), (0, 1, 0, 0), (0, 2, 0, 0), (0, 3, 0, -1)]
+    columns = ["pair", "request", "attempt", "retry", "engine"]
+    rows = [(0, 0, 0, 0, 1), (0, 1, 0, 0, 0), (0, 2, 0, 0, 1), (0, 2, 0, 1, 0), (0, 3, 0, 0, -1)]
+    swapped = [(0, 3, 0, 0, -1), (0, 2, 0, 1, 1), (0, 0, 0, 0, 0), (0, 2, 0, 0, 0), (0, 1, 0, 0, 1)]
+    moved = [*rows[:2], (0, 2, 0, 0, 0), *rows[3:]]
     one, two, three = (
         digests(pl.DataFrame(each, schema=columns, orient="row"))["decisions"].to_list()
         for each in (rows, swapped, moved)
