@@ -50,6 +50,7 @@ FLOORS = {
     "sim.conform": 5,
     "sim.export": 5,
     "sim.validation": 5,
+    "sim.review": 5,
     "sim.calibration.check": 5,
     "sim.calibration.published": 5,
     "sim.calibration.evidence": 5,
@@ -65,6 +66,7 @@ SIDEWAYS = {
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
     ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
     ("sim.validation", "sim.sweep"),  # a case is run as any scenario is
+    ("sim.review", "sim.sweep"),  # a review runs what is not stored
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers
 }
 """Imports within one floor that are meant, each with its reason."""
@@ -84,6 +86,8 @@ ALLOWED = {
         "sim.validation._measures",
     },
     "altair": {"sim.charts"},
+    "vl_convert": {"sim.charts.files"},
+    "jinja2": {"sim.review"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
     "scipy": {"sim.stats", "sim.calibration.fit", "sim.conform._counts"},
     "pydantic": {"sim.closed", "sim.scenario"},
@@ -197,14 +201,14 @@ def test_dependencies_are_those_that_are_imported() -> None:
     """What the project asks for is what it uses, no more and no less."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = {re.split(r"[<>=]", line)[0] for line in project["dependencies"]}
-    names = {"ruamel": "ruamel.yaml"}
+    names = {"ruamel": "ruamel.yaml", "vl_convert": "vl-convert-python"}
     used = {name.split(".")[0] for module in MODULES for name in imports(module)} - set(sys.stdlib_module_names)
-    # pydantic pins its core to the patch level: the two are one. Altair imports vl-convert itself, to write PNG files.
+    # pydantic pins its core to the patch level: the two are one.
     used -= {"sim", "policies", "pydantic_core"}
     extras = {re.split(r"[<>=]", line)[0] for line in project["optional-dependencies"]["ray"]}
     assert extras <= used
     used -= extras
-    assert {names.get(name, name) for name in used} | {"vl-convert-python"} == asked
+    assert {names.get(name, name) for name in used} == asked
 
 
 @pytest.mark.parametrize(

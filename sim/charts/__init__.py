@@ -10,7 +10,7 @@ timeline         what each engine did when
 
 from sim.charts.cells import metric_by_load, ratio_by_cell, winner_map
 from sim.charts.completions import completion_cdf
-from sim.charts.files import save
+from sim.charts.files import save, scripts
 from sim.charts.frontier import frontier, pareto
 from sim.charts.paired import NO_CLASS, Chart, paired_ratios
 from sim.charts.residuals import residuals
@@ -29,6 +29,7 @@ __all__ = [
     "ratio_by_cell",
     "residuals",
     "save",
+    "scripts",
     "shapes",
     "slopes",
     "timeline",

@@ -11,6 +11,13 @@ Kind = Literal["png", "svg", "html"]
 OPTIONS: Final[dict[Kind, dict[str, Any]]] = {"png": {"scale_factor": 2}, "svg": {}, "html": {"inline": True}}
 
 
+def scripts() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that loads nothing: a page with many charts needs it once."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle())
+
+
 def save(chart: alt.TopLevelMixin, stem: Path, kinds: Sequence[Kind] = ("png", "html")) -> list[Path]:
     """Write ``stem.png`` and so on, an HTML with all scripts inside; all of them whole, or none."""
     paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in kinds}

@@ -30,12 +30,14 @@ def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str) -> Chart:
     """
     require(bins, "engine", "start_s", "end_s", *COLOURS, "running", "waiting", "kv_used", "kv_cached")
     panels = []
-    for engine in bins["engine"].unique(maintain_order=True):
+    engines = bins["engine"].unique(maintain_order=True).to_list()
+    for engine in engines:
         own = bins.filter(pl.col("engine") == engine)
         here = marks.filter(pl.col("engine").is_in([engine, -1]))
         panels.append(_shares(own, here, f"engine {engine}"))
         panels.append(_counts(own, here, ("running", "waiting"), "requests"))
-        panels.append(_counts(own, here, ("kv_used", "kv_cached"), "KV blocks"))
+        across = "s from the first submission" if engine == engines[-1] else None
+        panels.append(_counts(own, here, ("kv_used", "kv_cached"), "KV blocks", across))
     subtitle = "share of time by line of the ledger; simulated; KV is drawn where the engine is busy; rules: changes"
     header = headline(title, subtitle)
     chart = alt.vconcat(*panels, spacing=8, title=header).resolve_scale(x="shared", color="independent")
@@ -44,32 +46,39 @@ def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str) -> Chart:
 
 def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str) -> Any:
     used = [line for line in COLOURS if own[line].sum() > 0]
-    long = own.unpivot(used, index=["start_s", "end_s"], variable_name="line", value_name="spent_s")
-    order = {line: rank for rank, line in enumerate(COLOURS)}
-    long = long.with_columns(rank=pl.col("line").replace_strict(order, return_dtype=pl.Int64))
+    total = pl.sum_horizontal(used)
+    above = [pl.sum_horizontal(pl.lit(0.0), *used[:rank]) / total for rank in range(len(used) + 1)]
+    long = pl.concat(
+        [
+            own.select(
+                "start_s", "end_s", line=pl.lit(line), low=above[rank], high=above[rank + 1], share=pl.col(line) / total
+            ).filter(pl.col("share") > 0)
+            for rank, line in enumerate(used)
+        ]
+    )
     colours = alt.Scale(domain=used, range=[COLOURS[line] for line in used])
     bars = (
         alt.Chart(long)
-        .mark_bar(binSpacing=0)
+        .mark_rect()
         .encode(
             x=alt.X("start_s:Q", title=None, axis=alt.Axis(labels=False), scale=alt.Scale(nice=False)),
             x2="end_s:Q",
-            y=alt.Y("spent_s:Q", title=name, stack="normalize", axis=alt.Axis(format="%", tickCount=2)),
+            y=alt.Y("low:Q", title=name, axis=alt.Axis(format="%", tickCount=2), scale=alt.Scale(domain=[0, 1])),
+            y2="high:Q",
             color=alt.Color("line:N", title=None, scale=colours, legend=alt.Legend(orient="right")),
-            order="rank:O",
-            tooltip=["line", "start_s", "end_s", "spent_s"],
+            tooltip=["line", "start_s", "end_s", "share"],
         )
     )
     return alt.layer(bars, _rules(marks)).properties(width=WIDTH, height=70)
 
 
-def _counts(own: pl.DataFrame, marks: pl.DataFrame, names: Sequence[str], title: str) -> Any:
+def _counts(own: pl.DataFrame, marks: pl.DataFrame, names: Sequence[str], title: str, across: str | None = None) -> Any:
     long = own.unpivot(names, index="start_s", variable_name="what", value_name="value")
     lines = (
         alt.Chart(long)
         .mark_line(interpolate="step-after")
         .encode(
-            x=alt.X("start_s:Q", title="s from the first submission", scale=alt.Scale(nice=False)),
+            x=alt.X("start_s:Q", title=across, scale=alt.Scale(nice=False)),
             y=alt.Y("value:Q", title=title, axis=alt.Axis(tickCount=3, format="~s")),
             color=alt.Color("what:N", title=None, scale=alt.Scale(domain=[*names], range=[PLAIN, BAD])),
         )

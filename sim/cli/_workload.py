@@ -13,28 +13,11 @@ from rich.table import Table
 
 from sim import registry
 from sim.errors import ScenarioError
-from sim.occupancy import max_over_mean, quantile_over_mean
 from sim.rng import Streams
-from sim.scenario import Cell, Scenario, explicit_keys, load_scenario, load_workload, presets, shipped
+from sim.scenario import Keys, Scenario, load_scenario, load_workload, presets, shipped, spread_of_keys
 from sim.workload._describe import Description, Spread, describe
-from sim.workload._model import Workload
 
 _YAML = (".yaml", ".yml")
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Routing keys of one kind over a fleet, placed by a good hash."""
-
-    of: str
-    """What has a key of its own."""
-    keys: int
-    engines: int
-    per_engine: float
-    max_over_mean: float
-    """Expected, of the fullest engine."""
-    max_over_mean_p95: float
-    """95 % quantile of the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +73,8 @@ def _describe(scenario: Scenario, engines: int | None, replication: int, blocks:
     for alike in arms.values():
         cells = [scenario.arms[arm] for arm in alike]
         workload = cells[0].workload.generate(Streams(cells[0].seed, replication), cells[0].base)
-        keys = [each for cell in cells for each in _keys(cell, workload, engines)]
+        keys = [each for cell in cells for each in spread_of_keys(cell, workload, engines)]
         yield Found(alike, describe(workload, blocks), list({(each.of, each.engines): each for each in keys}.values()))
-
-
-def _keys(cell: Cell, workload: Workload, engines: int | None) -> Iterator[Keys]:
-    """Of sessions and groups; few engines and many keys are spread evenly, few keys are not."""
-    fleet = cell.engines if engines is None else engines
-    if fleet < 2:
-        return
-    explicit = explicit_keys(cell, workload.keys)
-    owners = range(workload.sessions) if workload.key_owner is None else workload.key_owner.tolist()
-    numbers = {"session": len({key or owner for key, owner in zip(explicit, owners, strict=True)})}
-    if workload.groups != numbers["session"]:
-        numbers["group"] = workload.groups
-    for of, keys in numbers.items():
-        worst = quantile_over_mean(keys, fleet)
-        yield Keys(of, keys, fleet, keys / fleet, max_over_mean(keys, fleet), worst)
 
 
 def _plain(found: Found) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from sim.scenario._check import Checked, Facts, check, differences, resolved_doc
 from sim.scenario._find import locate, shipped
 from sim.scenario._fleet import EngineType, kv_tokens
 from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario, load_workload
+from sim.scenario._occupied import Keys, spread_of_keys
 from sim.scenario._presets import names as presets
 from sim.scenario._rules import explicit_keys
 from sim.scenario._schema import schema
@@ -18,6 +19,7 @@ __all__ = [
     "Checked",
     "EngineType",
     "Facts",
+    "Keys",
     "Scenario",
     "Sweep",
     "Variant",
@@ -34,4 +36,5 @@ __all__ = [
     "resolved_document",
     "schema",
     "shipped",
+    "spread_of_keys",
 ]

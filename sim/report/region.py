@@ -1,0 +1,75 @@
+"""How much of the simulated time lies inside the region that the cost model was fitted in.
+
+A busy row is inside where every quantity of its steps lies between the least and the most that was measured; a quantity
+that a step does not have (no chunk, no decode) says nothing. An engine without a stated region is outside all the time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+Region = Mapping[str, tuple[float, float]]
+
+_CONTEXT: Final = pl.col("context") + pl.col("decodes") * (pl.col("steps") - 1) / 2
+QUANTITIES: Final = {
+    "tokens": pl.col("tokens"),
+    "chunks": pl.col("chunks"),
+    "decodes": pl.col("decodes"),
+    "mean_context": pl.when(pl.col("decodes") > 0).then(_CONTEXT / pl.col("decodes")).otherwise(0),
+}
+"""Of a step; the context is that in the middle of its run of equal steps."""
+UNSTATED: Final = "no region stated"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Busy time against the region, as shares of busy time."""
+
+    inside_share: float
+    outside: dict[str, float]
+    """By quantity; a step may be outside in several."""
+    reached: dict[str, tuple[float, float]]
+    """Least and most of each quantity that the run reached."""
+
+
+def coverage(engines: pl.DataFrame, regions: Sequence[Region | None]) -> Coverage:
+    """Busy rows of one arm against the region of each engine, by its number; the last region stands for the rest."""
+    busy = engines.filter(pl.col("kind") == "busy").with_columns(
+        length=pl.col("end_s") - pl.col("start_s"), **{f"q_{name}": each for name, each in QUANTITIES.items()}
+    )
+    total = busy["length"].sum()
+    if not total:
+        return Coverage(1.0, {}, {})
+    limits = pl.DataFrame(
+        [
+            {"engine": index, UNSTATED: region is None}
+            | {f"{name}_{end}": _end(region, name, at) for name in QUANTITIES for at, end in enumerate(("lo", "hi"))}
+            for index, region in enumerate(regions)
+        ]
+    )
+    known = busy.with_columns(engine=pl.col("engine").clip(upper_bound=len(regions) - 1)).join(limits, on="engine")
+    flags = {name: ~_within(name) for name in QUANTITIES} | {UNSTATED: pl.col(UNSTATED)}
+    marked = known.select("length", **{name: flag.fill_null(value=False) for name, flag in flags.items()})
+    outside = {name: float(marked.filter(pl.col(name))["length"].sum() / total) for name in flags}
+    any_out = float(marked.filter(pl.any_horizontal(*flags))["length"].sum() / total)
+    return Coverage(
+        1 - any_out,
+        {name: share for name, share in outside.items() if share > 0},
+        {name: _reached(busy[f"q_{name}"]) for name in QUANTITIES},
+    )
+
+
+def _within(name: str) -> pl.Expr:
+    value = pl.col(f"q_{name}")
+    return (value <= 0) | value.is_between(pl.col(f"{name}_lo"), pl.col(f"{name}_hi"))
+
+
+def _end(region: Region | None, name: str, at: int) -> float | None:
+    return None if region is None or name not in region else float(region[name][at])
+
+
+def _reached(values: pl.Series) -> tuple[float, float]:
+    used = values.filter(values > 0).to_list()
+    return (float(min(used)), float(max(used))) if used else (0.0, 0.0)
