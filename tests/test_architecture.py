@@ -84,6 +84,7 @@ ALLOWED = {
         "sim.sweep",
         "sim.results",
         "sim.validation._measures",
+        "sim.review",
     },
     "altair": {"sim.charts"},
     "vl_convert": {"sim.charts.files"},

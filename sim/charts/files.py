@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -11,11 +12,12 @@ Kind = Literal["png", "svg", "html"]
 OPTIONS: Final[dict[Kind, dict[str, Any]]] = {"png": {"scale_factor": 2}, "svg": {}, "html": {"inline": True}}
 
 
+@cache
 def scripts() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that loads nothing: a page with many charts needs it once."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle())
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def save(chart: alt.TopLevelMixin, stem: Path, kinds: Sequence[Kind] = ("png", "html")) -> list[Path]:

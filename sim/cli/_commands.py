@@ -456,6 +456,69 @@ _metric = click.option("--metric", "metrics", multiple=True, metavar="NAME", hel
 _share = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
+@windtunnel.command(short_help="Write the design review of two arms of a scenario.")
+@_scenario
+@click.option("--baseline", metavar="ARM", help="The arm that is there; by default the scenario's baseline.")
+@click.option("--candidate", metavar="ARM", help="The arm that is proposed; by default the only other one.")
+@click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_overrides
+@click.option("--equal", type=_share, default=0.02, show_default=True, help="Shares that count as equal.")
+@click.option("--harm", type=_share, default=0.03, show_default=True, help="Loss that counts as harm.")
+@click.option("--interest", type=_share, default=0.05, show_default=True, help="Smallest interesting gain.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; by default one a core.")
+@click.option(
+    "-o",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the review is written.  [default: results/SCENARIO/review]",
+)
+@click.option(
+    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
+)
+@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+def review(
+    scenario: str,
+    overrides: tuple[str, ...],
+    baseline: str | None,
+    candidate: str | None,
+    pairs: int | None,
+    seed: int | None,
+    equal: float,
+    harm: float,
+    interest: float,
+    jobs: int | None,
+    folder: Path | None,
+    out: Path,
+    fresh: bool,
+) -> None:
+    """Write a design review of one change: review.html, which opens offline, review.md for a pull request, figures.
+
+    The two arms differ in exactly one field, or it fails. Replications that are stored are not run again. It recommends
+    nothing where the evidence does not allow it, and says what would resolve that.
+    """
+    from sim import interrupts
+
+    with interrupts.deferred():
+        from sim.cli._review import write_review
+        from sim.report.contrast import Lines
+
+    write_review(
+        scenario,
+        overrides,
+        baseline=baseline,
+        candidate=candidate,
+        pairs=pairs,
+        seed=seed,
+        lines=Lines(equal, harm, interest),
+        jobs=jobs,
+        folder=folder,
+        out=out,
+        fresh=fresh,
+    )
+
+
 @windtunnel.command(short_help="Compare two stored results or logs.")
 @click.argument("baseline", type=click.Path(path_type=Path))
 @click.argument("candidate", type=click.Path(path_type=Path))

@@ -39,7 +39,7 @@ def coverage(engines: pl.DataFrame, regions: Sequence[Region | None]) -> Coverag
     busy = engines.filter(pl.col("kind") == "busy").with_columns(
         length=pl.col("end_s") - pl.col("start_s"), **{f"q_{name}": each for name, each in QUANTITIES.items()}
     )
-    total = busy["length"].sum()
+    total = _seconds(busy)
     if not total:
         return Coverage(1.0, {}, {})
     limits = pl.DataFrame(
@@ -52,13 +52,17 @@ def coverage(engines: pl.DataFrame, regions: Sequence[Region | None]) -> Coverag
     known = busy.with_columns(engine=pl.col("engine").clip(upper_bound=len(regions) - 1)).join(limits, on="engine")
     flags = {name: ~_within(name) for name in QUANTITIES} | {UNSTATED: pl.col(UNSTATED)}
     marked = known.select("length", **{name: flag.fill_null(value=False) for name, flag in flags.items()})
-    outside = {name: float(marked.filter(pl.col(name))["length"].sum() / total) for name in flags}
-    any_out = float(marked.filter(pl.any_horizontal(*flags))["length"].sum() / total)
+    outside = {name: _seconds(marked.filter(name)) / total for name in flags}
+    any_out = _seconds(marked.filter(pl.any_horizontal(*flags))) / total
     return Coverage(
         1 - any_out,
         {name: share for name, share in outside.items() if share > 0},
         {name: _reached(busy[f"q_{name}"]) for name in QUANTITIES},
     )
+
+
+def _seconds(rows: pl.DataFrame) -> float:
+    return float(rows["length"].to_numpy().sum())
 
 
 def _within(name: str) -> pl.Expr:

@@ -10,7 +10,7 @@ row a session and a request of its own with one turn, ``status`` finished, a gro
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,16 @@ def read_side(path: Path) -> Side:
         raise ScenarioError(f"no result and no file of measurements: {path}")
     frame = _file(path)
     return _log(path, frame) if set(REQUIRED) <= set(frame.columns) else _wide(path, frame)
+
+
+def first(side: Side, pairs: int) -> Side:
+    """The side with its pairs 0 to ``pairs`` alone: more may be stored than were asked for."""
+
+    def cut(frame: pl.DataFrame | None) -> pl.DataFrame | None:
+        return None if frame is None else frame.filter(pl.col("pair") < pairs)
+
+    kept = side.values.filter(pl.col("pair") < pairs)
+    return replace(side, values=kept, completions=cut(side.completions), decisions=cut(side.decisions))
 
 
 def results_below(path: Path) -> list[Path]:

@@ -3,7 +3,8 @@
 A trace (https://ui.perfetto.dev, "Trace Event Format") has one process an engine: its runs of equal steps and idle
 stretches as slices, the parts of their time as slices inside, counters for what runs, waits and is held, and marks
 where it fails, joins, leaves, or gets other weights. The log does not say where in a run of steps its prefill lies:
-parts stand one behind the other, their lengths are those of the ledger.
+parts stand one behind the other, their lengths are those of the ledger. What runs is what a step computes: a request
+whose decode waits for the prefill of others is in neither count.
 """
 
 import json

@@ -1,0 +1,196 @@
+"""Runs what is not stored yet, and collects everything that a review says."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from sim.errors import ScenarioError
+from sim.log import store
+from sim.log.frames import Tables
+from sim.metrics import METRICS
+from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metrics
+from sim.report.ledger import Entry, entries, ledger
+from sim.report.plan import Plan, plan
+from sim.report.region import Coverage, coverage
+from sim.report.result import Result
+from sim.report.sides import first, read_side
+from sim.review._assumptions import profile_of
+from sim.review._checks import Check, verify
+from sim.rng import Streams
+from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
+from sim.sweep import run
+from sim.workload._describe import Description, describe
+
+OVERHEAD_H = 1 / 6
+"""Boot, warm-up and drain of a real run, as ``windtunnel power`` has it."""
+FAILURE_RATE = 0.1
+POWER = 0.8
+ALWAYS = (
+    "group_completion_p95_s",
+    "load_tokens_max_over_mean",
+    "load_busy_max_over_mean",
+    "prefix_hit_rate",
+    "prefill_tokens",
+    "recomputed_tokens",
+    "preemptions",
+)
+"""Metrics that every review shows, where both arms have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What two arms of a scenario were found to do."""
+
+    scenario: Scenario
+    baseline: str
+    candidate: str
+    change: tuple[str, Any, Any]
+    """The one field that differs, and its value in the baseline and in the candidate."""
+    result: Result
+    found: Contrast
+    lines: Lines
+    tables: dict[str, Tables]
+    """Of the two arms."""
+    ledger: list[Entry]
+    coverage: dict[str, Coverage]
+    checks: list[Check]
+    plan: Plan | None
+    no_plan: str
+    """Why there is no plan."""
+    workloads: dict[str, tuple[Description, list[Keys]]]
+    """By arms that share one."""
+    checksums: dict[str, str]
+    """Of the stored values of each arm."""
+
+    @property
+    def primary(self) -> Finding:
+        """The metric that decides: the scenario's first."""
+        return self.found.findings[0]
+
+    @property
+    def pairs(self) -> int:
+        """Pairs that both arms have."""
+        return self.found.pairs
+
+    def cell(self, arm: str) -> Cell:
+        """The cell of an arm."""
+        return self.scenario.arms[arm]
+
+
+def choose(scenario: Scenario, baseline: str | None, candidate: str | None) -> tuple[Scenario, str, str]:
+    """The scenario with the two arms and its null controls, and their names."""
+    for name in (baseline, candidate):
+        if name is not None and name not in scenario.arms:
+            scenario.select(arms=[name])  # says what is known
+    base = baseline or scenario.baseline
+    others = [name for name in scenario.arms if name != base and name not in scenario.null_controls]
+    if candidate is None:
+        if len(others) != 1:
+            said = ", ".join(others) or "none"
+            raise ScenarioError(f"a review compares two arms: name --candidate; besides {base} there are: {said}")
+        candidate = others[0]
+    if candidate == base:
+        raise ScenarioError(f"baseline and candidate are both {base}: a review compares two arms")
+    chosen = replace(scenario, baseline=base)
+    return chosen.select(arms=[candidate, *sorted(scenario.null_controls - {base})]), base, candidate
+
+
+def the_change(scenario: Scenario, candidate: str) -> tuple[str, Any, Any]:
+    """The one field in which an arm differs from the baseline; ScenarioError where it is not one."""
+    found = differences(scenario)[candidate]
+    if not found:
+        raise ScenarioError(f"arms {scenario.baseline} and {candidate} do not differ: there is nothing to review")
+    if len(found) > 1:
+        raise ScenarioError(
+            f"arms {scenario.baseline} and {candidate} differ in {len(found)} fields ({', '.join(found)}): "
+            "a review explains one change, so that its effect has one cause"
+        )
+    [(path, (one, other))] = found.items()
+    return path, one, other
+
+
+def gather(
+    scenario: Scenario,
+    candidate: str,
+    lines: Lines,
+    *,
+    out: Path,
+    jobs: int | None = 1,
+    fresh: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Evidence:
+    """Run both arms and the null controls, or take what is stored, and look at it from all sides."""
+    base = scenario.baseline
+    change = the_change(scenario, candidate)
+    result = run(scenario, jobs=jobs, out=out, fresh=fresh, progress=progress)
+    arms = {name: result.arms[name] for name in (base, candidate)}
+    pairs = min(arm.values.height for arm in arms.values())
+    sides = [first(read_side(arm.folder), pairs) for arm in arms.values()]
+    sides = [replace(side, name=name) for side, name in zip(sides, arms, strict=True)]
+    shared = shared_metrics(sides[0], sides[1])
+    wanted = [name for name in dict.fromkeys((*scenario.metrics, *ALWAYS)) if name in shared]
+    if scenario.metrics[0] not in wanted:
+        raise ScenarioError(f"{scenario.metrics[0]}, the first metric, has no value in both arms: nothing decides")
+    found = contrast(sides[0], sides[1], wanted, lines)
+    tables = {name: arm.tables() for name, arm in arms.items()}
+    planned, no_plan = _plan(scenario, sides, lines)
+    return Evidence(
+        scenario=scenario,
+        baseline=base,
+        candidate=candidate,
+        change=change,
+        result=result,
+        found=found,
+        lines=lines,
+        tables=tables,
+        ledger=entries(*(ledger(each) for each in tables.values())),
+        coverage={name: _coverage(scenario.arms[name], each.engines) for name, each in tables.items()},
+        checks=verify(scenario, result, (base, candidate), tables),
+        plan=planned,
+        no_plan=no_plan,
+        workloads=dict(_workloads([scenario.arms[name] for name in arms])),
+        checksums={
+            name: hashlib.sha256((arm.folder / f"{store.VALUES}.parquet").read_bytes()).hexdigest()
+            for name, arm in arms.items()
+        },
+    )
+
+
+def _plan(scenario: Scenario, sides: Sequence[Any], lines: Lines) -> tuple[Plan | None, str]:
+    metric = scenario.metrics[0]
+    effect = lines.interest if METRICS[metric].better != "lower" else 1 / (1 + lines.interest) - 1
+    try:
+        return plan(
+            sides[0],
+            sides[1],
+            metric,
+            effect=effect,
+            wanted=POWER,
+            noise=scenario.real_run_noise,
+            overhead_h=OVERHEAD_H,
+            failure_rate=FAILURE_RATE,
+        ), ""
+    except ScenarioError as error:
+        return None, str(error)
+
+
+def _coverage(cell: Cell, engines: pl.DataFrame) -> Coverage:
+    regions = []
+    for kind in cell.fleet:
+        profile = profile_of(kind, cell)
+        regions += [profile.region if profile else None] * kind.count
+    return coverage(engines, regions)
+
+
+def _workloads(cells: Sequence[Cell]) -> list[tuple[str, tuple[Description, list[Keys]]]]:
+    alike = cells[0].resolved["workload"] == cells[1].resolved["workload"]
+    found = []
+    for cell in cells[:1] if alike else cells:
+        workload = cell.workload.generate(Streams(cell.seed), cell.base)
+        name = "both arms" if alike else f"arm {cell.arm}"
+        found.append((name, (describe(workload), list(spread_of_keys(cell, workload)))))
+    return found

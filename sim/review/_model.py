@@ -1,0 +1,66 @@
+"""A review as data: what the page shows, before anybody decides how. Every number stands in a table that has an id."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers as they are read, and an id by which text refers to them."""
+
+    id: str
+    title: str
+    head: Row
+    rows: Sequence[Row]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One numbered part of a review; numbers of parts that are not there are left out."""
+
+    number: int
+    title: str
+    text: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    figures: Sequence[str] = ()
+    """Names of charts."""
+    fixed: str = ""
+    """Text that is shown as it is: a rule, a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of page one, and the table that it is read from."""
+
+    field: str
+    says: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether and what a review recommends."""
+
+    headline: str
+    """Begins with RUN, DO NOT RUN or No recommendation."""
+    because: Sequence[str] = ()
+    """Reasons of a refusal, each with what would resolve it."""
+
+    @property
+    def is_refused(self) -> bool:
+        """The review recommends nothing."""
+        return bool(self.because)
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The whole of it."""
+
+    title: str
+    judgement: Judgement
+    page: Sequence[Line]
+    parts: Sequence[Part]
+    warnings: Sequence[str] = field(default=())

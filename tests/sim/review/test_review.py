@@ -1,0 +1,237 @@
+"""The review of a shipped scenario: whole, offline, short where it must be; planted faults are caught."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from sim import load_scenario, review
+from sim.cli import main
+from sim.errors import ScenarioError
+from sim.report.contrast import Lines
+from sim.report.ledger import SAYS
+
+COMMAND = "windtunnel review slime_group_affinity"
+
+
+def gathered(out: Path, name: str | Path = "slime_group_affinity", *sets: str, pairs: int = 12, lines: Lines = Lines()):
+    scenario, _, candidate = review.choose(load_scenario(name, sets).select(pairs=pairs), None, None)
+    return review.gather(scenario, candidate, lines, out=out)
+
+
+@pytest.fixture(scope="module")
+def evidence(tmp_path_factory):
+    return gathered(tmp_path_factory.mktemp("results"), pairs=12)
+
+
+@pytest.fixture(scope="module")
+def found(evidence):
+    return review.review_of(evidence, COMMAND)
+
+
+@pytest.fixture(scope="module")
+def page(evidence, found) -> str:
+    return review.html(found, review.figures(evidence))
+
+
+class Page(HTMLParser):
+    """Addresses that a page loads, its ids, its links within, and its scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.scripts = 0
+        self.charts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs) -> None:
+        own = dict(attrs)
+        self.loads += [own[key] for key in ("src", "srcset", "poster", "data") if own.get(key)]
+        if tag == "link" and own.get("href"):
+            self.loads.append(own["href"])
+        if tag == "a":
+            self.links.append(own["href"])
+        if own.get("id"):
+            self.ids.append(own["id"])
+        if own.get("data-chart"):
+            self.charts.append(own["data-chart"])
+        self.scripts += tag == "script"
+
+
+def test_the_page_loads_nothing(page: str) -> None:
+    """No address is loaded, by element, style or script; the specifications name no data to fetch."""
+    own = Page(page)
+    assert own.loads == []
+    assert own.scripts == 3
+    assert not re.search(r"@import|url\(\s*[\"']?(https?:)?//", page)
+    specs = json.loads(re.search(r'id="specs">(.*?)</script>', page, re.DOTALL).group(1))
+    assert "url" not in {key for spec in specs.values() for key in re.findall(r'"(\w+)":', json.dumps(spec))}
+    assert (
+        set(own.charts)
+        == set(specs)
+        == {"paired_ratios", "group_completion", "timeline_baseline", "timeline_candidate"}
+    )
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+    assert 'name="viewport"' in page
+
+
+def test_every_number_leads_to_a_table(page: str, found) -> None:
+    """Links of the page and sources of page one go to ids that are there, once."""
+    own = Page(page)
+    assert len(own.ids) == len(set(own.ids))
+    assert {link.removeprefix("#") for link in own.links} <= set(own.ids)
+    sources = {each for line in found.page for each in line.source.split(", ") if each}
+    tables = {table.id: table for part in found.parts for table in part.tables}
+    assert sources <= tables.keys()
+    for table in tables.values():
+        assert {len(row) for row in table.rows} == {len(table.head)}
+    ratio = next(line.says for line in found.page if line.field == "predicted ratio").split()[0]
+    assert ratio in tables["7.1"].rows[0]
+    assert ratio in found.judgement.headline or found.judgement.is_refused
+
+
+def test_parts_are_those_that_are_there(page: str, found) -> None:
+    """In order; what is not made is not in the table of contents; the last waits for the real run."""
+    numbers = [part.number for part in found.parts]
+    assert numbers == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 14, 16, 17]
+    contents = re.search(r"<nav.*?</nav>", page, re.DOTALL).group()
+    assert re.findall(r'href="#part(\d+)"', contents) == [str(number) for number in numbers]
+    assert not found.parts[-1].tables
+    assert found.parts[0].text[0].startswith("Does one routing key a group beat one key a sample")
+
+
+def test_the_one_field_and_every_parameter(found) -> None:
+    """What differs, in one row; all fields of the policy; the cell as YAML."""
+    system = found.parts[1]
+    assert system.tables[0].rows == [("client.key_scope", "session", "group")]
+    assert ("policy.kind", "sglang.consistent_hashing", "sglang.consistent_hashing") in system.tables[2].rows
+    assert "key_scope: session" in system.fixed
+
+
+def test_the_ledger_as_it_is_read(evidence, found) -> None:
+    """Printed lines sum to the printed total, as far as they are printed."""
+    rows = next(part for part in found.parts if part.number == 8).tables[0].rows
+    assert {row[0] for row in rows[:-1]} <= set(SAYS.values())
+    for column in (1, 2, 3):
+        values = [float(row[column].replace(",", "")) for row in rows]
+        assert sum(values[:-1]) == pytest.approx(values[-1], abs=0.0006 * len(rows))
+    total = evidence.ledger[-1]
+    assert total.line == "total"
+    assert sum(each.difference.mean for each in evidence.ledger[:-1]) == pytest.approx(total.difference.mean, abs=1e-9)
+
+
+def test_checks_hold_and_are_shown(evidence) -> None:
+    """Both arms repeat themselves, conserve requests, and agree on one engine."""
+    assert [each.held for each in evidence.checks] == [True] * 7
+    assert [each.name for each in evidence.checks].count("determinism") == 2
+
+
+def test_markdown_fits_a_comment(found) -> None:
+    """Page one, three tables, the rule: under 8,000 characters, without scripts or pictures."""
+    text = review.markdown(found)
+    assert text.startswith("# slime-group-affinity: group against sample\n")
+    assert len(text) < 8000
+    assert "<script" not in text
+    assert "](" not in text
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert len(tables) == 4
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
+
+
+def test_the_same_bytes_again(evidence, page: str) -> None:
+    """Nothing of the clock or of the machine is written."""
+    assert review.html(review.review_of(evidence, COMMAND), review.figures(evidence)) == page
+
+
+def write(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    text = Path(load_scenario("slime_group_affinity").path).read_text("utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    file = tmp_path / "planted.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def refusals(out: Path, file: Path, *sets: str, **more: object) -> str:
+    return "\n".join(review.review_of(gathered(out, file, *sets, **more), COMMAND).judgement.because)
+
+
+def test_two_differences_fail(tmp_path: Path) -> None:
+    """Both are named."""
+    file = write(tmp_path, ("{key_scope: group}}", "{key_scope: group, max_sessions_in_flight: 8}}"))
+    with pytest.raises(ScenarioError, match=r"differ in 2 fields \(client.key_scope, client.max_sessions_in_flight\)"):
+        gathered(tmp_path / "out", file)
+
+
+def test_no_difference_fails(tmp_path: Path) -> None:
+    """A null control is no candidate by itself, and says so when it is named."""
+    file = write(tmp_path, ("  sample: {}\n", "  sample: {}\n  again: {null_control: true}\n"))
+    scenario, _, candidate = review.choose(load_scenario(file), None, "again")
+    with pytest.raises(ScenarioError, match="arms sample and again do not differ"):
+        review.gather(scenario, candidate, Lines(), out=tmp_path / "out")
+
+
+def test_a_null_control_is_checked(tmp_path: Path) -> None:
+    """It runs beside the two arms, and equals the one that it repeats."""
+    file = write(tmp_path, ("  sample: {}\n", "  sample: {}\n  again: {null_control: true}\n"))
+    checks = gathered(tmp_path / "out", file, pairs=3).checks
+    assert [each.says for each in checks if each.name == "null control"][1:] == ["arm again: equal to arm sample"]
+
+
+def test_arms_that_decide_alike_are_refused(tmp_path: Path) -> None:
+    """Two keys, and one engine that all of them fall on."""
+    file = write(tmp_path, ("engines: 2", "engines: 1"))
+    assert "no decision of the two arms differs" in refusals(tmp_path / "out", file, pairs=3)
+
+
+def test_far_outside_calibration_is_refused(tmp_path: Path) -> None:
+    """Contexts of 60,000 tokens, where the fit has seen 12,000; the quantity is named."""
+    said = refusals(tmp_path / "out", write(tmp_path, ("8192", "60000")), pairs=3)
+    assert "outside the calibrated region (most of it by" in said
+
+
+def test_a_wide_interval_is_refused_and_a_looser_question_is_not(tmp_path: Path) -> None:
+    """Eight pairs say too little of 5 %."""
+    file = write(tmp_path)
+    assert "exceeds half of the smallest effect" in refusals(tmp_path / "out", file, pairs=8)
+    assert "half of the interval" not in refusals(tmp_path / "out", file, pairs=8, lines=Lines(interest=0.9))
+
+
+def test_few_groups_behind_a_p95_are_told(found) -> None:
+    """Four groups."""
+    assert any(each.startswith("group_completion_p95_s: 4 groups") for each in found.warnings)
+
+
+def test_a_fault_of_a_check_is_no_recommendation(evidence) -> None:
+    """Whatever the interval says."""
+    broken = replace(evidence, checks=[*evidence.checks, review.Check("null control", "x", held=False)])
+    assert "a check failed: null control: x" in "\n".join(review.review_of(broken, COMMAND).judgement.because)
+
+
+def test_the_command(tmp_path: Path, capsys) -> None:
+    """Files are written, the headline is printed; two arms must be named where there are three."""
+    out = ["--out", str(tmp_path / "results"), "-o", str(tmp_path / "r")]
+    with pytest.raises(SystemExit) as ended:
+        main(["review", "slime_group_affinity", "--pairs", "3", *out])
+    assert not ended.value.code
+    printed, notes = capsys.readouterr()
+    assert printed.startswith("No recommendation, because\n  half of the interval")
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {"review.html", "review.md", "figures"}
+    assert len(list((tmp_path / "r" / "figures").iterdir())) == 8
+    assert notes.count("wrote ") == 10
+    for more, says in (
+        (["--candidate", "sample"], "baseline and candidate are both sample"),
+        (["--candidate", "grup"], "unknown arm 'grup'; did you mean 'group'?"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["review", "slime_group_affinity", *more, *out])
+        assert ended.value.code == 1
+        assert says in capsys.readouterr().err
