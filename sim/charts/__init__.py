@@ -6,6 +6,7 @@ completion_cdf   group completion with its p95 interval          winner_map     
 frontier         prefix hits against balance                     residuals       predicted against measured steps
 shapes           distributions of what a workload holds
 timeline         what each engine did when
+response         a metric over a tuned parameter
 """
 
 from sim.charts.cells import metric_by_load, ratio_by_cell, winner_map
@@ -14,6 +15,7 @@ from sim.charts.files import save, scripts
 from sim.charts.frontier import frontier, pareto
 from sim.charts.paired import NO_CLASS, Chart, paired_ratios
 from sim.charts.residuals import residuals
+from sim.charts.response import response
 from sim.charts.shapes import shapes
 from sim.charts.slopes import slopes
 from sim.charts.timeline import timeline
@@ -28,6 +30,7 @@ __all__ = [
     "pareto",
     "ratio_by_cell",
     "residuals",
+    "response",
     "save",
     "scripts",
     "shapes",

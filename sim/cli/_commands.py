@@ -165,6 +165,59 @@ def sweep(scenario: str, **options: object) -> int:
     return run_sweep(scenario, Options(**options))  # type: ignore[arg-type]
 
 
+@windtunnel.command(short_help="Find good values of an arm's parameters.")
+@_scenario
+@click.option(
+    "--param",
+    "parameters",
+    multiple=True,
+    required=True,
+    metavar="PATH=LOW..HIGH[:log]",
+    shell_complete=_complete.setting,
+    help="A number and its range, as in router.policy.cache_threshold=0.1..0.9. Repeatable.",
+)
+@click.option(
+    "--arm", metavar="NAME", shell_complete=_complete.arm, help="The arm that is tuned; by default the only candidate."
+)
+@click.option("--metric", help="What is to be best; by default the scenario's first metric.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1, 1_000_000),
+    default=200,
+    show_default=True,
+    help="Replications, those of the baseline included.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_overrides
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Worker processes; by default one a core, where that is worth their start.",
+)
+@click.option(
+    "--out",
+    type=click.Path(),
+    default="results",
+    show_default=True,
+    callback=_folder,
+    help="Folder of results.",
+)
+@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+def tune(scenario: str, **options: object) -> int:
+    """Find the best values of numbers of one arm of SCENARIO, compared with the baseline on the same pairs.
+
+    A quarter of the budget measures what was found anew, on pairs that the search has not seen. Warns where the optimum
+    is inside the noise, or at an end of its range. Finished replications are stored at once: after any end the same
+    command goes on where it stopped.
+    """
+    from sim import interrupts
+
+    with interrupts.deferred():
+        from sim.cli._tune import Options, run_tuning
+
+    return run_tuning(scenario, Options(**options))  # type: ignore[arg-type]
+
+
 @windtunnel.command(short_help="List stored results.")
 @click.option(
     "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."

@@ -9,6 +9,8 @@
     power       pairs that a real campaign needs, and their cost
     stopping    are the pairs so far enough?
     selection   which of many arms is best, and how sure
+    response    a smooth response fitted to paired measures of points
+    tuning      where a noisy response is best, with a budget of runs
 
 Pure functions of arrays. SciPy has the distributions; ``scipy.stats`` is imported where it is used, because it takes
 longer to load than the comparisons of a run take to compute.

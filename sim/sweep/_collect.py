@@ -140,6 +140,8 @@ class Collector:
                 if run.tabled or not self.keep_tables:
                     run.stored = measured if run.tabled or measured >= pairs else 0
                 run.journal = {pair for pair, _ in _journal(run.folder) if pair >= run.tabled}
+        if pairs > run.stored > run.tabled and not run.journal.issuperset(range(run.tabled, run.stored)):
+            run.stored = run.dealt = 0  # of these pairs only measures are left, which cannot be added to
         if pairs > run.wanted:
             there = {*range(max(run.stored, run.tabled)), *run.journal}
             self.done += sum(run.wanted <= pair < pairs for pair in there)
@@ -256,6 +258,11 @@ class Collector:
     def settle(self, run: Run) -> None:
         """No more pairs of this cell will be wanted: what it was put together from is forgotten."""
         store.Journal(run.folder).discard()
+
+    def settle_all(self) -> None:
+        """No more pairs of any cell will be wanted."""
+        for run in self.runs.values():
+            self.settle(run)
 
 
 def _journal(folder: Path) -> Iterator[tuple[int, Log]]:
