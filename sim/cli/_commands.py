@@ -513,6 +513,7 @@ _share = click.FloatRange(0, 1, min_open=True, max_open=True)
 @_scenario
 @click.option("--baseline", metavar="ARM", help="The arm that is there; by default the scenario's baseline.")
 @click.option("--candidate", metavar="ARM", help="The arm that is proposed; by default the only other one.")
+@click.option("--ablation", metavar="ARM", help="The candidate without its mechanism: one field changed.")
 @click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
 @_overrides
@@ -536,6 +537,7 @@ def review(
     overrides: tuple[str, ...],
     baseline: str | None,
     candidate: str | None,
+    ablation: str | None,
     pairs: int | None,
     seed: int | None,
     equal: float,
@@ -562,6 +564,7 @@ def review(
         overrides,
         baseline=baseline,
         candidate=candidate,
+        ablation=ablation,
         pairs=pairs,
         seed=seed,
         lines=Lines(equal, harm, interest),

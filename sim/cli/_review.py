@@ -19,6 +19,7 @@ def write_review(
     *,
     baseline: str | None,
     candidate: str | None,
+    ablation: str | None,
     pairs: int | None,
     seed: int | None,
     lines: Lines,
@@ -29,7 +30,7 @@ def write_review(
 ) -> None:
     """Run what is not stored, write the review, say what it recommends."""
     scenario = load_scenario(name, overrides).select(pairs=pairs, seed=seed)
-    scenario, base, other = review.choose(scenario, baseline, candidate)
+    scenario, base, other = review.choose(scenario, baseline, candidate, ablation)
     notes = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
@@ -39,11 +40,13 @@ def write_review(
             other,
             lines,
             out=out,
+            ablation=ablation,
             jobs=jobs,
             fresh=fresh,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
     command = ["windtunnel", "review", name, "--baseline", base, "--candidate", other]
+    command += ["--ablation", ablation] if ablation else []
     command += ["--pairs", str(evidence.pairs), "--seed", str(scenario.seed)]
     for each in overrides:
         command += ["--set", each]

@@ -7,7 +7,6 @@ one engine     both arms on a fleet of one engine give the same requests: routin
 null controls  arms that the scenario marks as such decide like the arm that they equal
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +14,6 @@ import polars as pl
 
 from sim.log.frames import NAMES, Tables, read_logs
 from sim.replication import replicate
-from sim.report.result import Arm, Result
 from sim.scenario import Cell, Scenario
 
 STATES: Final = ("finished", "failed", "rejected", "aborted", "unfinished")
@@ -32,15 +30,14 @@ class Check:
     held: bool | None
 
 
-def verify(scenario: Scenario, result: Result, names: tuple[str, str], tables: dict[str, Tables]) -> list[Check]:
-    """Every check of the two arms, and of the scenario's null controls."""
+def verify(scenario: Scenario, names: tuple[str, str], tables: dict[str, Tables]) -> list[Check]:
+    """Every check of the two arms."""
     cells = [scenario.arms[name] for name in names]
     return [
         *(_conserved(name, tables[name]) for name in names),
         *(Check("ledger", f"arm {name}: lines sum to engines x makespan in every pair", held=True) for name in names),
         *(_repeats(cell, tables[name]) for cell, name in zip(cells, names, strict=True)),
         _alone(cells, names, tables),
-        *_controls(scenario, result),
     ]
 
 
@@ -85,17 +82,3 @@ def _unfit(cell: Cell, tables: Tables) -> str:
 def _of_one(cell: Cell) -> Cell:
     fleet = {**cell.resolved["fleet"], "engines": 1}
     return Cell.from_resolved({**cell.resolved, "fleet": fleet}, cell.base, cell.arm)
-
-
-def _controls(scenario: Scenario, result: Result) -> Iterator[Check]:
-    others = [arm for name, arm in result.arms.items() if name not in scenario.null_controls]
-    for name in sorted(scenario.null_controls & result.arms.keys()):
-        arm = result.arms[name]
-        equal = [other.name for other in others if _same(arm, other)]
-        says = f"arm {name}: equal to arm {equal[0]}" if equal else f"arm {name}: equals no other arm, and should"
-        yield Check("null control", says, bool(equal))
-
-
-def _same(one: Arm, other: Arm) -> bool:
-    pairs = min(one.values.height, other.values.height)
-    return one.decisions == other.decisions and one.values.head(pairs).equals(other.values.head(pairs))

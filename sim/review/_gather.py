@@ -41,6 +41,29 @@ ALWAYS = (
 """Metrics that every review shows, where both arms have them."""
 
 
+Change = tuple[str, Any, Any]
+"""A field, and its value in each of two arms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """The candidate without the mechanism that is held to explain it."""
+
+    arm: str
+    change: Change
+    """The one field in which it differs from the candidate."""
+    ledger: list[Entry]
+    """Against the baseline."""
+
+    def moved_s(self, line: str) -> float:
+        """Its difference from the baseline in a line; a line that is zero in both is not in the ledger."""
+        return next((each.difference.mean or 0.0 for each in self.ledger if each.line == line), 0.0)
+
+    def left(self, entry: Entry) -> float | None:
+        """Of the candidate's difference in a line, the share that is still there; None where it had none."""
+        return self.moved_s(entry.line) / entry.difference.mean if entry.difference.mean else None
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What two arms of a scenario were found to do."""
@@ -48,14 +71,15 @@ class Evidence:
     scenario: Scenario
     baseline: str
     candidate: str
-    change: tuple[str, Any, Any]
-    """The one field that differs, and its value in the baseline and in the candidate."""
+    change: Change
+    """The one field that differs, from the baseline to the candidate."""
     result: Result
     found: Contrast
     lines: Lines
     tables: dict[str, Tables]
     """Of the two arms."""
     ledger: list[Entry]
+    ablation: Ablation | None
     coverage: dict[str, Coverage]
     checks: list[Check]
     plan: Plan | None
@@ -81,13 +105,15 @@ class Evidence:
         return self.scenario.arms[arm]
 
 
-def choose(scenario: Scenario, baseline: str | None, candidate: str | None) -> tuple[Scenario, str, str]:
-    """The scenario with the two arms and its null controls, and their names."""
-    for name in (baseline, candidate):
+def choose(
+    scenario: Scenario, baseline: str | None, candidate: str | None, ablation: str | None = None
+) -> tuple[Scenario, str, str]:
+    """The scenario with the two arms and the one that takes the mechanism away, and the names of the two."""
+    for name in (baseline, candidate, ablation):
         if name is not None and name not in scenario.arms:
             scenario.select(arms=[name])  # says what is known
     base = baseline or scenario.baseline
-    others = [name for name in scenario.arms if name != base and name not in scenario.null_controls]
+    others = [name for name in scenario.arms if name not in (base, ablation) and name not in scenario.null_controls]
     if candidate is None:
         if len(others) != 1:
             said = ", ".join(others) or "none"
@@ -95,11 +121,13 @@ def choose(scenario: Scenario, baseline: str | None, candidate: str | None) -> t
         candidate = others[0]
     if candidate == base:
         raise ScenarioError(f"baseline and candidate are both {base}: a review compares two arms")
+    if ablation in (base, candidate):
+        raise ScenarioError(f"the ablation is arm {ablation} itself: name one that takes the mechanism away from it")
     chosen = replace(scenario, baseline=base)
-    return chosen.select(arms=[candidate, *sorted(scenario.null_controls - {base})]), base, candidate
+    return chosen.select(arms=[candidate, *([ablation] if ablation else [])]), base, candidate
 
 
-def the_change(scenario: Scenario, candidate: str) -> tuple[str, Any, Any]:
+def the_change(scenario: Scenario, candidate: str) -> Change:
     """The one field in which an arm differs from the baseline; ScenarioError where it is not one."""
     found = differences(scenario)[candidate]
     if not found:
@@ -119,13 +147,15 @@ def gather(
     lines: Lines,
     *,
     out: Path,
+    ablation: str | None = None,
     jobs: int | None = 1,
     fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evidence:
-    """Run both arms and the null controls, or take what is stored, and look at it from all sides."""
+    """Run the arms, or take what is stored, and look at it from all sides."""
     base = scenario.baseline
     change = the_change(scenario, candidate)
+    taken = the_change(replace(scenario, baseline=candidate), ablation) if ablation else None
     result = run(scenario, jobs=jobs, out=out, fresh=fresh, progress=progress)
     arms = {name: result.arms[name] for name in (base, candidate)}
     pairs = min(arm.values.height for arm in arms.values())
@@ -137,6 +167,7 @@ def gather(
         raise ScenarioError(f"{scenario.metrics[0]}, the first metric, has no value in both arms: nothing decides")
     found = contrast(sides[0], sides[1], wanted, lines)
     tables = {name: arm.tables() for name, arm in arms.items()}
+    ledgers = [ledger(each) for each in tables.values()]
     planned, no_plan = _plan(scenario, sides, lines)
     return Evidence(
         scenario=scenario,
@@ -147,9 +178,12 @@ def gather(
         found=found,
         lines=lines,
         tables=tables,
-        ledger=entries(*(ledger(each) for each in tables.values())),
+        ledger=entries(*ledgers),
+        ablation=Ablation(ablation, taken, entries(ledgers[0], ledger(result.arms[ablation].tables())))
+        if ablation and taken
+        else None,
         coverage={name: _coverage(scenario.arms[name], each.engines) for name, each in tables.items()},
-        checks=verify(scenario, result, (base, candidate), tables),
+        checks=verify(scenario, (base, candidate), tables),
         plan=planned,
         no_plan=no_plan,
         workloads=dict(_workloads([scenario.arms[name] for name in arms])),

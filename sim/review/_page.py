@@ -10,7 +10,7 @@ from sim.review._assumptions import profile_of
 from sim.review._gather import OVERHEAD_H, Evidence
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
-from sim.review._parts import p_harm, parts, share, short, worst_pairs
+from sim.review._parts import ablated, p_harm, parts, share, short, worst_pairs
 from sim.scenario import check
 
 ONE_SESSION = 0.5
@@ -63,6 +63,8 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     )
     yield Line("main risk", _risk(ev), "10.1")
     yield Line("held equal", f"everything but {path}: {short(one)} -> {short(other)}", "2.1")
+    said = "no arm takes the mechanism away" if ev.ablation is None else ablated(ev, ev.ablation)
+    yield Line("why", said, "8.1" if ev.ablation is None else "8.1, 8.2")
     yield Line(
         "assumption that flips it", "not searched: repeat with cost.slowdown 1.0 and 1.45, host0_ms 0.5 and 2.5", "4.1"
     )

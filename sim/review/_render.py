@@ -17,7 +17,7 @@ from sim.review._model import Review
 
 MOST_ENGINES = 4
 """Engines of a timeline in the page; ``windtunnel timeline`` has all of them."""
-BRIEF = ("2.1", "7.1", "8.1")
+BRIEF = ("2.1", "7.1", "8.1", "8.2")
 """Tables that the Markdown has besides page one."""
 
 

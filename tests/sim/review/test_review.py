@@ -179,11 +179,32 @@ def test_no_difference_fails(tmp_path: Path) -> None:
         review.gather(scenario, candidate, Lines(), out=tmp_path / "out")
 
 
-def test_a_null_control_is_checked(tmp_path: Path) -> None:
-    """It runs beside the two arms, and equals the one that it repeats."""
-    file = write(tmp_path, ("  sample: {}\n", "  sample: {}\n  again: {null_control: true}\n"))
-    checks = gathered(tmp_path / "out", file, pairs=3).checks
-    assert [each.says for each in checks if each.name == "null control"][1:] == ["arm again: equal to arm sample"]
+def test_an_ablation_removes_what_it_names(tmp_path: Path) -> None:
+    """A key a request spreads siblings again: what a group's key saved of prefill is gone, but for chance."""
+    file = write(tmp_path, ("  sample: {}\n", "  sample: {}\n  scattered: {client: {key_scope: request}}\n"))
+    scenario, _, candidate = review.choose(load_scenario(file).select(pairs=40), None, "group", "scattered")
+    found = review.gather(scenario, candidate, Lines(), out=tmp_path / "out", ablation="scattered")
+    assert found.ablation.change == ("client.key_scope", "group", "request")
+    prefill = next(each for each in found.ledger if each.line == "prefill")
+    assert found.ablation.left(prefill) == pytest.approx(0, abs=0.15)
+    shown = review.review_of(found, COMMAND)
+    part = next(each for each in shown.parts if each.number == 8)
+    assert re.search(r"Arm scattered is group with .*: \d+% of the difference in prefill, first time, is", part.text[1])
+    for column in (1, 2):
+        values = [float(row[column].replace(",", "")) for row in part.tables[1].rows]
+        assert sum(values[:-1]) == pytest.approx(values[-1], abs=0.0006 * len(values))
+    assert len(review.markdown(shown)) < 8000
+
+
+def test_an_ablation_changes_one_thing(tmp_path: Path) -> None:
+    """Like the candidate itself; and it is a third arm."""
+    arm = "  both: {client: {key_scope: request, max_sessions_in_flight: 8}}\n"
+    file = write(tmp_path, ("  sample: {}\n", f"  sample: {{}}\n{arm}"))
+    scenario, _, candidate = review.choose(load_scenario(file), None, "group", "both")
+    with pytest.raises(ScenarioError, match="arms group and both differ in 2 fields"):
+        review.gather(scenario, candidate, Lines(), out=tmp_path / "out", ablation="both")
+    with pytest.raises(ScenarioError, match="the ablation is arm group itself"):
+        review.choose(load_scenario(file), None, "group", "group")
 
 
 def test_arms_that_decide_alike_are_refused(tmp_path: Path) -> None:
