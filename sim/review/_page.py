@@ -140,7 +140,9 @@ def _calibration(ev: Evidence) -> str:
 
 def _warnings(ev: Evidence) -> Iterator[str]:
     """What the run and the scenario say, and wall time that one session decides."""
-    found = [*ev.result.warnings, *ev.found.notes, *check(ev.scenario).warnings]
+    # What a contrast says of few or skewed pairs, the result has said of every arm.
+    notes = [each for each in ev.found.notes if "bootstrap" not in each]
+    found = [*ev.result.warnings, *notes, *check(ev.scenario).warnings]
     yield from dict.fromkeys(found)
     for name, tables in ev.tables.items():
         ends = tables.requests.group_by("pair", "session").agg(end=pl.col("ended_s").max()).sort("pair", "end")

@@ -189,7 +189,7 @@ def predictions(ev: Evidence) -> Part:
         tables.append(
             Table("7.3", "Pairing", ("metric", "correlation of the arms", "variance against unpaired"), common, note)
         )
-    humps = [each.metric for each in ev.found.findings if each.humps is not None and each.humps.p < 0.05]
+    humps = [each.metric for each in ev.found.findings if each.humps is not None and each.humps.are_two]
     text = [f"Two humps in the ratios of {', '.join(humps)}: read the distribution, not the mean."] if humps else []
     return Part(7, "Predictions", text, tables, figures=("paired_ratios", "group_completion"))
 

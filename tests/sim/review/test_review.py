@@ -141,6 +141,7 @@ def test_markdown_fits_a_comment(found) -> None:
     assert "](" not in text
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
     assert len(tables) == 4
+    assert text.count("\n\n|") == 4  # a table begins after an empty line, or it is none
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
 
