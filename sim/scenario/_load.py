@@ -94,6 +94,9 @@ def open_document(path_or_name: str | Path, overrides: Sequence[str] = ()) -> tu
         raise ScenarioError(
             f"{document.origin(())}: a scenario is made of keys (name: ..., fleet: ...), this is {what}"
         )
+    if {"question", "rows"} <= document.data.keys():
+        where = document.origin(("question",))
+        raise ScenarioError(f"{where}: this is a case of published values: windtunnel validate {path_or_name}")
     for assignment in overrides:
         document = _merge.set_path(document, assignment)
     return document, path

@@ -52,6 +52,12 @@ def test_the_good_one_is_good(tmp_path: Path) -> None:
     check(load_scenario(tmp_path / "s.yaml"))
 
 
+def test_a_case_for_validate_says_so(tmp_path: Path) -> None:
+    """It lies beside scenarios, and is none."""
+    message = failure(tmp_path, "question: Is it?\nscenario: smoke\nrows: []\n")
+    assert message == "s.yaml:1: question: this is a case of published values: windtunnel validate s.yaml"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
