@@ -6,13 +6,15 @@ from typing import Any
 
 import click
 
-from sim.scenario import Checked, Scenario, check, differences, dump, load_scenario, resolved_document
+from sim.scenario import Checked, Scenario, check, differences, dump, load_scenario, load_sweep, resolved_document
 
 
 def check_scenario(name: str, overrides: Sequence[str]) -> None:
     """Print what a scenario means; raise what is wrong with it."""
     scenario = load_scenario(name, overrides)
     checked = check(scenario)
+    if scenario.has_sweep:
+        load_sweep(name, overrides)
     click.echo(dump(resolved_document(scenario)), nl=False)
     for line in (*_differences(scenario), *_facts(scenario, checked)):
         click.echo(f"# {line}")

@@ -5,6 +5,7 @@ Engines are all alike (``engines: 4`` beside ``engine: {...}``), or of named typ
 change one of them; a count of 0 leaves it out. Engines are numbered type after type, in order of the types' names.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -237,7 +238,34 @@ def membership(model: FleetModel, kinds: Sequence[EngineType]) -> Membership:
         if each.what == "join" and (each.type or "") not in names:
             known = f"types are {', '.join(names)}" if names != [""] else "all engines of this fleet are alike"
             raise PlacedError((*place, "type"), f"no such type; {known}")
+    _refuse_idle_changes(found, engines - len(found.joining))
     return found
+
+
+def _refuse_idle_changes(fleet: Membership, beginning: int) -> None:
+    """PlacedError for a change of an engine that is not there by then: it would change nothing."""
+    in_time = sorted(enumerate(fleet.changes), key=lambda each: each[1].at_s)
+    joins = [each.at_s for _, each in in_time if each.what == "join" for _ in range(each.count)]
+    left_at: dict[int, float] = {}
+    gone_at: dict[int, float] = {}
+    back_at: dict[int, float] = {}
+    for number, each in in_time:
+        if each.engine is None:
+            continue
+        engine, place = each.engine, ("fleet", "changes", number, "engine")
+        if engine >= beginning and each.at_s < joins[engine - beginning]:
+            raise PlacedError(place, f"engine {engine} joins at {joins[engine - beginning]:g} s, so there is none yet")
+        if each.what == "leave" and engine in left_at:
+            raise PlacedError(place, f"engine {engine} leaves at {left_at[engine]:g} s already")
+        if each.at_s >= gone_at.get(engine, math.inf):
+            raise PlacedError(place, f"engine {engine} is gone since {gone_at[engine]:g} s")
+        if each.what == "leave":
+            left_at[engine] = each.at_s
+            gone_at[engine] = math.inf if each.drain_s is None else each.at_s + each.drain_s
+        elif each.at_s < back_at.get(engine, -math.inf) and fleet.failures is None:
+            raise PlacedError(place, f"engine {engine} is still down at {each.at_s:g} s")
+        elif each.what == "fail":
+            back_at[engine] = math.inf if each.restart_after_s is None else each.at_s + each.restart_after_s
 
 
 def _settle(name: str, count: int, spec: Any, base: Path) -> tuple[EngineType, dict[str, Any]]:

@@ -115,8 +115,11 @@ class Share:
     """What is drawn then."""
 
     def __post_init__(self) -> None:
-        """Refuse a part that can never be drawn."""
+        """Refuse a part that can never be drawn, and a negative value."""
         positive("weight", self.weight)
+        within("weight", self.weight, 0)
+        if isinstance(self.value, int | float):
+            within("value", self.value, 0)
 
 
 @dataclass(frozen=True, slots=True)

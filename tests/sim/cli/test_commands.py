@@ -81,6 +81,13 @@ def test_check_prints_a_scenario_its_differences_and_warnings(
     }
 
 
+def test_check_looks_at_the_variants_of_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    """A path that a sweep varies and no scenario has is found before anything runs."""
+    code, out, err = call(capsys, "check", "smoke", "--set", "sweep={vary: {fleet.engins: [1, 2]}}")
+    assert (code, out) == (1, "")
+    assert err == "error: --set fleet.engins: unknown key; did you mean 'engines'?\n"
+
+
 def test_schema_is_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON, alone on stdout."""
     code, out, err = call(capsys, "schema")

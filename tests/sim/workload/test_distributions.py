@@ -169,6 +169,8 @@ def test_what_names_no_file_is_left_as_it_is():
         (lambda: Share(0, 3.0), "weight"),
         (lambda: Empirical("empirical", "f", "c", scale=-1), "scale"),
         (lambda: Lognormal("lognormal", 3, 1, cap=4, floor=5), "floor"),
+        (lambda: Share(1, -1.0), "value must be from 0"),
+        (lambda: Share(1e308, 1.0), "weight must be from 0"),
     ],
 )
 def test_what_is_no_law_is_refused(make, rule):
