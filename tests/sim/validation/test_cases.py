@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from sim.validation._expression import parse
 from sim.validation._measures import Arm, Estimate
 from sim.validation._run import judge
 
+ROOT = Path(__file__).parents[3]
 WORLD = """question: Does it work?
 source: nobody
 scenario:
@@ -177,6 +179,15 @@ def test_agreement_knows_no_names():
     assert measure.evaluate({"one": arm(0, 0, 1, 1), "two": arm(5, 5, 2, 2)}).value == 1
     assert measure.evaluate({"one": arm(0, 0, 1, 1), "two": arm(0, 0, 1, 0)}).value == 0.75
     assert np.isnan(measure.evaluate({"one": arm(0, 0, 1, 1), "two": arm(0, 0, 1, 0)}).lo or np.nan)
+
+
+@pytest.mark.parametrize("name", case_names())
+def test_the_page_holds_every_row_with_its_stored_verdict(name):
+    """docs/validation.md is of a run that gave what the cases store."""
+    text = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    section = text.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    for each in load_case(name).rows:
+        assert re.search(rf"^\| {re.escape(each.name)} \|.*\| {each.verdict} \|$", section, re.MULTILINE), each.name
 
 
 @pytest.mark.parametrize("name", case_names())
