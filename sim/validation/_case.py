@@ -8,7 +8,8 @@
     unknown: what was not published and decides the misses
     rows:
       - name: ratio where the keys fall 2:2
-        published: 1.357                 or truth: (analytic), or null: (a control that must hold)
+        published: 1.357                 or predicted: (by others or by arithmetic, never measured), truth: (analytic),
+                                         null: (a control)
         band: [1.25, 1.45]               absent: equal to nine digits
         neutral: 1                       the value of no effect, which tells an order from a miss
         measure: gmean(where(in_class(group, "2:2"), metric(group, "samples_per_s") / metric(sample, "samples_per_s")))
@@ -31,7 +32,7 @@ from sim.scenario._yaml import Document, Place, read
 from sim.validation._expression import Expression, parse
 
 FOLDER: Final = SHIPPED / "validation"
-Kind = Literal["published", "truth", "null"]
+Kind = Literal["published", "predicted", "truth", "null"]
 Verdict = Literal["reproduced", "order only", "not separable", "missed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
@@ -45,7 +46,7 @@ class Row:
 
     name: str
     kind: Kind
-    """``published``; ``truth``: analytic; ``null``: a control. The last two must be reproduced."""
+    """``published``; ``predicted``: not measured by anybody; ``truth``: analytic; ``null``: a control."""
     value: float
     band: tuple[float, float]
     """What counts as reproduced."""
@@ -58,6 +59,11 @@ class Row:
     verdict: Verdict
     """As stored."""
     only_full: bool
+
+    @property
+    def must_hold(self) -> bool:
+        """A truth or a control."""
+        return self.kind in ("truth", "null")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
 """The page of a validation: each row beside its published or analytic value, and what decides each miss."""
 
+import textwrap
 from collections.abc import Sequence
 
 from sim.validation._case import VERDICTS, Row
 from sim.validation._measures import Estimate
 from sim.validation._run import Outcome, Verdicts
 
-_SAYS = {"published": "measured", "truth": "analytic", "null": "null control"}
+_SAYS = {"published": "measured", "predicted": "predicted", "truth": "analytic", "null": "null control"}
+_AGAIN = "the same"
+"""What a row says that is explained by the one before."""
 _HEAD = """# Validation
 
 Published results run again, analytic truths and null controls. Written by
@@ -16,7 +19,8 @@ Published results run again, analytic truths and null controls. Written by
 from the cases in `scenarios/validation`; without `--full` the short ones run. A row is *reproduced* when ours lies in
 its band, *order only* when ours and its 95 % interval lie on the measured side of no effect, *not separable* when the
 interval holds no effect, else *missed*. Truths and null controls must be reproduced: the command exits 1 otherwise.
-Nothing is fitted to these rows; a band is stated before the run.
+Bands are published intervals, ranges of the source or of arithmetic, or standard errors of the short form; where a
+scenario was chosen to meet a figure its row says so.
 
 """
 
@@ -54,7 +58,8 @@ def page(every: Sequence[Verdicts]) -> str:
 
 def _section(found: Verdicts) -> str:
     case = found.case
-    lines = [f"\n## {case.name}\n", f"{case.question} {case.source} {found.pairs:,} pairs.\n"]
+    pairs = "1 pair" if found.pairs == 1 else f"{found.pairs:,} pairs"
+    lines = [f"\n## {case.name}\n", _wrapped(f"{case.question} {case.source} {pairs}."), ""]
     lines += ["| row | ours | value | band | verdict |", "| --- | --- | --- | --- | --- |"]
     for each in found.outcomes:
         value, band = theirs(each.row)
@@ -63,15 +68,19 @@ def _section(found: Verdicts) -> str:
     if case.unknown:
         notes.insert(0, f"Unknown: {case.unknown}")
     if notes:
-        lines += ["", *(f"- {note}" for note in notes)]
+        lines += ["", *(_wrapped(f"- {note}", "  ") for note in notes)]
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _notes(outcomes: Sequence[Outcome]) -> list[str]:
     notes = []
     for each in outcomes:
-        if each.row.assumed:
+        if each.row.assumed not in ("", _AGAIN):
             notes.append(f"{each.row.name}: assumed {each.row.assumed}")
-        if each.verdict != "reproduced" and each.row.unknown:
+        if each.verdict != "reproduced" and each.row.unknown not in ("", _AGAIN):
             notes.append(f"{each.row.name}, {each.verdict}: {each.row.unknown}")
     return notes

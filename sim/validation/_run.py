@@ -30,7 +30,7 @@ class Outcome:
     @property
     def fails(self) -> bool:
         """A truth or a control that does not hold."""
-        return self.row.kind != "published" and self.verdict != "reproduced"
+        return self.row.must_hold and self.verdict != "reproduced"
 
     @property
     def has_changed(self) -> bool:
@@ -81,7 +81,7 @@ def judge(row: Row, found: Estimate) -> Verdict:
     """The verdict on one value."""
     if row.band[0] <= found.value <= row.band[1]:
         return "reproduced"
-    if row.kind != "published" or row.neutral is None:
+    if row.must_hold or row.neutral is None:
         return "missed"
     lo = found.value if found.lo is None else found.lo
     hi = found.value if found.hi is None else found.hi
