@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sim import report
+from sim.cli._progress import progress_line
 from sim.report.settling import SAYS, regime
 from sim.scenario import load_scenario
 from sim.sweep import run
@@ -28,8 +28,7 @@ def run_scenario(
     """Run a scenario and print its result: tables, or one document alone on stdout. 1: some replications failed."""
     scenario = load_scenario(name, overrides).select(pairs=pairs, seed=seed, arms=arms)
     notes = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
+    with progress_line(notes) as progress:
         task = progress.add_task(scenario.name, total=scenario.pairs * len(scenario.arms))
         result = run(
             scenario,

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from sim import registry
+from sim.cli._progress import progress_line
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
 from sim.report.comparison import Comparison
@@ -48,17 +48,9 @@ def run_sweep(name: str, options: Options) -> int:
     if options.address is not None and options.executor != "ray":
         raise ScenarioError("--address has no effect without --executor ray")
     notes = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.speed:.1f}/s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
     with ExitStack() as stack:
         pool = _pool(options, stack)
-        progress = stack.enter_context(Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal))
+        progress = stack.enter_context(progress_line(notes))
         task = progress.add_task(made.scenario.name, total=None)
 
         def decided(variant: str, result: Result) -> None:

@@ -1,6 +1,11 @@
 """Sweeps: cells shared and stored once, equal bytes however they are run, rules that say when to stop."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -245,6 +250,27 @@ def test_the_commands(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (code, err.count("\n")) == (1, 1)
     code, _, err = call(capsys, "ls", "--out", str(tmp_path / "none"))
     assert (code, err.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_somebody_looks_on(command: str, path: Path, tmp_path: Path) -> None:
+    """On a terminal there is a line of progress before anything is done, and a sweep says who is best where."""
+    path.write_text(WORLD.replace("pairs: 6", "pairs: 2"))
+    program = "import sys; from sim.cli import main; main(sys.argv[1:])"
+    words = [sys.executable, "-c", program, command, str(path), "--jobs", "1", "--out", str(tmp_path / "out")]
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm", "COLUMNS": "200"}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # Linux ends a terminal with an error
+            while part := os.read(ours, 65536):
+                shown += part
+        os.close(ours)
+    assert process.returncode == 0, shown.decode()
+    assert b"small-world" in shown
+    assert b"0/" in shown
+    assert (b"groups=24, engines=4: " in shown) == (command == "sweep")
 
 
 @pytest.mark.parametrize(
