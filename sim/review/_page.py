@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from sim.log.frames import Tables
 from sim.metrics import METRICS
 from sim.report.table import number
 from sim.review._assumptions import profile_of
@@ -145,12 +146,17 @@ def _warnings(ev: Evidence) -> Iterator[str]:
     found = [*ev.result.warnings, *notes, *check(ev.scenario).warnings]
     yield from dict.fromkeys(found)
     for name, tables in ev.tables.items():
-        ends = tables.requests.group_by("pair", "session").agg(end=pl.col("ended_s").max()).sort("pair", "end")
-        last = ends.group_by("pair", maintain_order=True).tail(2).group_by("pair", maintain_order=True)
-        gaps = last.agg(gap=pl.col("end").max() - pl.col("end").min()).join(tables.replications, on="pair")
-        alone = (gaps["gap"] / gaps["makespan_s"]).fill_nan(0).mean()
-        if isinstance(alone, float) and alone > ONE_SESSION:
+        if (alone := left_alone(tables)) > ONE_SESSION:
             yield f"arm {name}: one session alone is left for {alone:.0%} of the makespan: it decides the wall time"
+
+
+def left_alone(tables: Tables) -> float:
+    """Share of the makespan between the end of the last session but one and that of the last; mean over pairs."""
+    ends = tables.requests.group_by("pair", "session").agg(end=pl.col("ended_s").max()).sort("pair", "end")
+    last = ends.group_by("pair", maintain_order=True).tail(2).group_by("pair", maintain_order=True)
+    gaps = last.agg(gap=pl.col("end").max() - pl.col("end").min()).join(tables.replications, on="pair")
+    lasting = gaps.filter(pl.col("makespan_s") > 0)
+    return float((lasting["gap"] / lasting["makespan_s"]).to_numpy().mean()) if lasting.height else 0.0
 
 
 def _number(value: float | None) -> str:

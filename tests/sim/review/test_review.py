@@ -11,8 +11,11 @@ import pytest
 from sim import load_scenario, review
 from sim.cli import main
 from sim.errors import ScenarioError
+from sim.log.frames import read_logs
 from sim.report.contrast import Lines
 from sim.report.ledger import SAYS
+from sim.review._page import left_alone
+from tests.sim.six_requests import six_requests
 
 COMMAND = "windtunnel review slime_group_affinity"
 
@@ -230,6 +233,18 @@ def test_a_wide_interval_is_refused_and_a_looser_question_is_not(tmp_path: Path)
 def test_few_groups_behind_a_p95_are_told(found) -> None:
     """Four groups."""
     assert any(each.startswith("group_completion_p95_s: 4 groups") for each in found.warnings)
+
+
+def test_one_session_that_decides_the_wall_time_is_told(evidence) -> None:
+    """Sessions end at 16, 18, 20 and 25 s of 25; one that ends at 60 is alone for two thirds, and said to be."""
+    log = six_requests()
+    assert left_alone(read_logs([log], [0])) == pytest.approx(5 / 25)
+    row = {name: int(column[5]) for name, column in log.numpy("requests").items()} | {"session": 9, "ended": 60}
+    log.requests.append(row.values())
+    tables = read_logs([log], [0])
+    assert left_alone(tables) == pytest.approx(35 / 60)
+    warned = review.review_of(replace(evidence, tables={**evidence.tables, "group": tables}), COMMAND).warnings
+    assert "arm group: one session alone is left for 58% of the makespan: it decides the wall time" in warned
 
 
 def test_a_fault_of_a_check_is_no_recommendation(evidence) -> None:
