@@ -206,7 +206,7 @@ def _keys(cell: Cell) -> Iterator[str]:
         yield f"{kind} is keyed, and key_scope request gives every request a key of its own: no affinity"
     elif headers and not reads_key(cell):
         yield f"unkeyed requests: the client sends {cell.client.header}, {kind} reads {', '.join(headers)}"
-    elif not headers and cell.client.keys:
+    elif not headers and cell.client.keys and not _queues_read_keys(cell):
         yield f"client.keys has no effect: {kind} reads no routing key"
 
 
@@ -244,12 +244,18 @@ def _said_idle(cell: Cell) -> Iterator[str]:
 
 
 def _unread(scenario: Scenario) -> Iterator[str]:
-    """A scope or a header that somebody wrote down should matter to some arm."""
-    if any(cell.router.policy.key_headers for cell in scenario.arms.values()):
+    """A scope, a header or a salt that somebody wrote down should matter to some arm, its policy or its engines."""
+    cells = scenario.arms.values()
+    if any(cell.router.policy.key_headers for cell in cells) or any(map(_queues_read_keys, cells)):
         return
-    for key in ("key_scope", "header"):
-        if any(key in (each.data.get("client") or {}) for each in scenario.documents.values()):
+    for key in ("key_scope", "header", "key_salt"):
+        if any((each.data.get("client") or {}).get(key) for each in scenario.documents.values()):
             yield f"client.{key} has no effect: the policy of no arm reads a routing key"
+
+
+def _queues_read_keys(cell: Cell) -> bool:
+    """SGLang can sort those that wait by their routing keys."""
+    return any(kind.engine.queue_order == "routing-key" for kind in cell.fleet)
 
 
 def _deadline(scenario: Scenario) -> Iterator[str]:

@@ -216,6 +216,7 @@ TWINS = "arms.group={client: {key_scope: session}, null_control: true}"
         (("workload.observation_tokens=2",), "workload.observation_tokens has no effect: a sample has one turn"),
         (("router.policy.kind=random", TWINS, "client.keys={0: k}"), "client.keys has no effect"),
         (("router.policy.kind=random", "client.header=x-own", TWINS), "client.header has no effect"),
+        (("router.policy.kind=random", "client.key_salt=other", TWINS), "client.key_salt has no effect"),
         (
             ("fleet.engine.cost={kind: form_d, profile: h100-80gb_llama-3-70b_tp8}",),
             "arms sample, group: cost profile h100-80gb_llama-3-70b_tp8 is of h100-80gb, llama-3-70b, tp 8, ",
@@ -230,3 +231,10 @@ TWINS = "arms.group={client: {key_scope: session}, null_control: true}"
 def test_warnings(overrides: tuple[str, ...], warning: str) -> None:
     """What can run but hardly means what its author thinks."""
     assert any(warning in each for each in check(load_scenario("slime_group_affinity", overrides)).warnings)
+
+
+def test_engines_that_sort_by_routing_keys_read_them() -> None:
+    """With this order the scope of keys matters under any policy, so nothing is said of it."""
+    sorting = ("fleet.engine={preset: sglang, queue_order: routing-key}", "router.policy.kind=random")
+    found = check(load_scenario("slime_group_affinity", (*sorting, "client.keys={0: k}", TWINS))).warnings
+    assert not any("reads a routing key" in each or "reads no routing key" in each for each in found)
