@@ -115,6 +115,9 @@ def _present(cell: Cell, name: str) -> Any:
             hint = registry.suggest(str(key), known) if known else "it has no parts"
             raise ScenarioError(f"--param {name}: arm {cell.arm} has no {key!r} there; {hint}")
         part = part[key]
+    if part is None:
+        where = f"arms.{cell.arm}.{name}" if cell.arm else name
+        raise ScenarioError(f"--param {name}: it is null here; give it a value to begin with, as in --set {where}=1")
     if isinstance(part, bool) or not isinstance(part, int | float):
         raise ScenarioError(f"--param {name}: only a number can be tuned, this is {part!r}")
     return part

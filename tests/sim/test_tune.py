@@ -127,6 +127,7 @@ def test_the_chart_shows_the_table(path: Path, tmp_path: Path) -> None:
         (["router.policy.cache_threshold"], "must be path=low..high"),
         (["router.policy.balance_abs_threshold=1.5..3"], "whole number"),
         (["router.policy.kind=1..2"], "only a number"),
+        (["client.deadline_s=1..2"], "it is null here; give it a value to begin with"),
         (["seed=1..2"], "no 'seed'"),
         (["fleet.engines=0..4"], "fleet.engines"),
         ([RANGE, RANGE], "named twice"),
