@@ -31,7 +31,7 @@ class Tuning:
         """The arm with other values."""
         document = self.document
         for parameter, value in zip(self.space, point, strict=True):
-            document = _lay(document, self.arm, parameter.name, value)
+            document = _lay(document, self.arm, parameter.name, int(value) if parameter.is_integer else value)
         return _cell(_arm(document, self.arm), self.arm, self.scenario.seed if seed is None else seed, self._base)
 
     def name(self, point: Point) -> str:
