@@ -116,7 +116,7 @@ def test_the_chart_shows_the_table(path: Path, tmp_path: Path) -> None:
     assert all([row["ratio"] for row in rows] == points["ratio"].to_list() for rows in shown)
 
 
-def test_whole_numbers_stay_whole(path: Path, tmp_path: Path) -> None:
+def test_whole_numbers_stay_whole(path: Path) -> None:
     """A point of a parameter that counts is a world that the scenario takes, the present value too."""
     made = load_tuning(path, ["router.policy.balance_abs_threshold=1..64:log"])
     for point in (made.start, (3.0,)):
