@@ -46,7 +46,7 @@ class Tables:
     """One row a change of the fleet; none where it stays as it is."""
     replications: pl.DataFrame
     """One row a pair: ``engines``, ``start_s``, ``makespan_s``, ``prefill_tokens_ideal``, ``deadline_s``,
-    ``router_cores``."""
+    ``router_cores``; ``constant_signals``: those that every report gave the same value, by name, with commas."""
 
 
 NAMES = tuple(field.name for field in fields(Tables))
@@ -125,8 +125,13 @@ def _replications(logs: Sequence[Log], pairs: Sequence[int]) -> pl.DataFrame:
             "prefill_tokens_ideal": pl.Series([log.prefill_ideal for log in logs], dtype=pl.Int64),
             "deadline_s": pl.Series([log.deadline_s for log in logs], dtype=pl.Float64),
             "router_cores": pl.Series([log.router_cores for log in logs], dtype=pl.Int64),
+            "constant_signals": pl.Series([_constant(log) for log in logs], dtype=pl.String),
         }
     )
+
+
+def _constant(log: Log) -> str:
+    return ",".join(sorted(name for name, moved in log.signals.items() if not moved))
 
 
 def _seconds(name: str, tick_s: float) -> pl.Expr:

@@ -178,6 +178,7 @@ class Log:
         "prefill_ideal",
         "requests",
         "router_cores",
+        "signals",
         "steps",
         "tick_s",
     )
@@ -195,6 +196,8 @@ class Log:
         """Prompt tokens that one unlimited cache shared by all engines would compute."""
         self.router_cores = 0
         """Cores of all router replicas that make decisions; 0: decisions cost nothing."""
+        self.signals: dict[str, bool] = {}
+        """Signals that engines reported to routers, and whether two readings ever differed."""
         self.requests = Table(REQUESTS)
         self.decisions = Table(DECISIONS)
         self.groups = Table(GROUPS)

@@ -104,6 +104,13 @@ def notes(policy: Policy, parameters: Collection[str], has_reports: bool, texts:
             yield f"router.policy.{parameter} never decided: it turned no match down"
 
 
+def constant(read: Collection[str], texts: Iterable[str]) -> Iterator[str]:
+    """A line for each signal that a policy reads and that every report of every pair gave the same value."""
+    named = [set(text.split(",")) for text in texts]
+    for signal in sorted(set.intersection(*named) & set(read)) if named else ():
+        yield f"the signal {signal} never moves: every report said the same, so it told no engine from another"
+
+
 def _share(part: int, whole: int) -> str:
     percent = 100 * part / whole
     return "all" if part == whole else f"{percent:.0f} %" if percent >= 1 else "under 1 %"

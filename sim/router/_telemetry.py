@@ -77,6 +77,7 @@ class Telemetry:
         own: Sequence[int],
         chance: Callable[[str], random.Random],
         finished: "Finished",
+        moved: dict[str, bool],
     ) -> None:
         """``own`` is the router's count by engine, ``chance`` gives a generator by name, all share ``finished``."""
         self.env = env
@@ -84,6 +85,9 @@ class Telemetry:
         self.tick_s = tick_s
         self.engines, self.views, self.own = engines, views, own
         self.make_chance = chance
+        self.moved = moved
+        """Signals that were read, and whether two readings ever differed."""
+        self.first: Reading = {}
         self.finished = finished
         by_times: dict[Times, list[str]] = {}
         for name in SIGNALS:
@@ -178,11 +182,18 @@ class Telemetry:
         if not engine.is_up:
             return
         reading = self._values(engine, group.names, now)
+        self._compare(reading)
         if delay:
             arrived = (index, now, reading)
             whisper(self.env, now + delay, TELEMETRY + 1 + index, self._arrive, arrived)
         else:
             self._arrive((index, now, reading))
+
+    def _compare(self, reading: Reading) -> None:
+        """Note which signals say anything: one that is the same in every reading cannot tell engines apart."""
+        for name, value in reading.items():
+            if value is not None and not self.moved.get(name, False):
+                self.moved[name] = self.first.setdefault(name, value) != value
 
     def _values(self, engine: Engine, names: Sequence[str], now: int) -> Reading:
         load, spec = engine.peek(now), self.spec

@@ -72,7 +72,9 @@ class FullRouter(Router):
         self.finished = finished or Finished()
         self.tells_finished = around.telemetry is not None and "ended" in around.telemetry.also
         self.telemetry = (
-            Telemetry(env, around.telemetry, tick_s, self.engines, self.views, self.own, chance, self.finished)
+            Telemetry(
+                env, around.telemetry, tick_s, self.engines, self.views, self.own, chance, self.finished, log.signals
+            )
             if around.telemetry
             else None
         )

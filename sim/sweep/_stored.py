@@ -15,8 +15,9 @@ from sim.log import store
 from sim.log.frames import Tables
 from sim.report.placements import Placed, place
 from sim.report.result import Arm
-from sim.report.routing import notes, summaries
+from sim.report.routing import constant, notes, summaries
 from sim.report.warn import digests
+from sim.router.reads import reads
 from sim.scenario import RESULTS_VERSION, Cell, Scenario
 from sim.scenario._rules import reads_key
 from sim.steady import without_start
@@ -39,7 +40,8 @@ def values_of(cell: Cell, tables: Tables, warm_up_s: float | None = None) -> pl.
         .join(digests(tables.decisions), on="pair", how="left")
         .join(classes, on="pair", how="left")
         .join(summaries(tables.decisions), on="pair", how="left")
-        .select("pair", "groups", "decisions", "class", "routing", *metrics.METRICS)
+        .join(tables.replications.select("pair", "constant_signals"), on="pair", how="left")
+        .select("pair", "groups", "decisions", "class", "routing", "constant_signals", *metrics.METRICS)
         .sort("pair")
     )
 
@@ -71,6 +73,7 @@ def _notes(rows: pl.DataFrame, cell: Cell) -> Iterator[str]:
     texts = rows["routing"].drop_nulls()
     if not foreign.is_own(spec.policy):
         yield from notes(spec.make_policy(), changed, spec.around.telemetry is not None or spec.policy.sees_all, texts)
+        yield from constant(reads(spec.make_policy()), rows["constant_signals"].drop_nulls())
 
 
 def _placed(rows: pl.DataFrame, cell: Cell) -> Placed | None:

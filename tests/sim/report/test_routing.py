@@ -51,6 +51,28 @@ def test_a_load_that_never_moves(tmp_path: Path) -> None:
     assert not [each for each in warned(tmp_path, arms, workload=CROWD) if "never moves" in each]
 
 
+def test_a_reported_signal_that_never_moves(tmp_path: Path) -> None:
+    """Engines that wait for single requests always report an empty queue; in a crowd over slow batches they do not."""
+    policy = {"kind": "llmd.endpoint_picker"}
+    telemetry = {"period_s": 0.05, "also": []}
+    base = {"kind": "round_robin"}
+    words = "the signal waiting never moves"
+
+    def found(workload: dict) -> list[str]:
+        made = world(engines=4, workload=workload)
+        del made["seed"]
+        made |= {"name": "planted", "replications": {"pairs": 2}, "metrics": ["makespan_s"]}
+        made["router"] = {"policy": base, "telemetry": telemetry}
+        made["fleet"]["engine"]["max_num_seqs"] = 1
+        made["arms"] = {"blind": {}, "reads": {"router": {"policy": policy}}}
+        path = tmp_path / "planted.yaml"
+        path.write_text(json.dumps(made), encoding="utf-8")
+        return run(load_scenario(path), out=tmp_path / "out").warnings
+
+    assert only(found(ALONE), words).startswith("arm reads: ")
+    assert not [each for each in found(CROWD) if words in each]
+
+
 def test_requests_without_a_key(tmp_path: Path) -> None:
     """The client sends the key under a name that one of the two does not read: all of its decisions are by chance."""
     arms = {"deaf": {"kind": "sglang.consistent_hashing"}, "hears": {"kind": "vllm.consistent_hash"}}
