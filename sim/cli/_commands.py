@@ -62,7 +62,7 @@ _overrides = click.option(
 
 @windtunnel.command(short_help="Run the arms of a scenario and compare them.")
 @_scenario
-@click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
+@click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm; it replaces a stop rule.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
 @click.option(
     "--arm",
