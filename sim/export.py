@@ -40,7 +40,7 @@ class Plan:
 
 
 def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
-    """Write the files of a scenario into a folder; all of them or none."""
+    """Write the files of a scenario into a folder; all of them or none. Those of an earlier export go."""
     cells = _one_workload(scenario)
     files: list[dict[str, Any]] = []
     totals: list[dict[str, int]] = []
@@ -67,7 +67,18 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
         last = Path(folder) / MANIFEST
         last.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         made = [Path(folder) / each["name"] for each in files] + [last]
+        for stale in _named_by(out / MANIFEST) - {path.name for path in made}:
+            (out / stale).unlink(missing_ok=True)
         return [path.replace(out / path.name) for path in made]
+
+
+def _named_by(manifest: Path) -> set[str]:
+    """Plain names of the files that a manifest lists; none where it is no manifest of an export."""
+    try:
+        names = {str(each["name"]) for each in json.loads(manifest.read_bytes())["files"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in names if Path(name).name == name}
 
 
 def _one_workload(scenario: Scenario) -> dict[str, Cell]:

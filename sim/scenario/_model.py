@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from sim import registry
-from sim.closed import Closed, Component, built, model
+from sim.closed import Closed, Component, built, model, refuse
 from sim.errors import ScenarioError
 from sim.router.spec import Around
 from sim.scenario import _products
@@ -125,6 +125,13 @@ class ReplicationsModel(Closed):
         default=None,
         description="Time at the start of each replication that is not measured. Absent: none is left out.",
     )
+
+    @model_validator(mode="after")
+    def _check_stop(self) -> "ReplicationsModel":
+        most = getattr(self.stop, "most_pairs", self.pairs)
+        if "pairs" in self.model_fields_set and most < self.pairs:
+            raise refuse(f"must be at least the pairs to begin with ({self.pairs}), not {most}", "stop", "most_pairs")
+        return self
 
 
 class RangeModel(Closed):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import ScenarioError
-from sim.report.result import Result, assemble
+from sim.report.result import Arm, Result, assemble
 from sim.report.warn import warnings_of
 from sim.scenario import Scenario, check
 from sim.sweep._collect import Collector, Run, give_up
@@ -141,7 +141,9 @@ def _result(
     found = _arms(scenario, runs, enough.wanted)
     if not all(arm.values.height for arm in found):
         return ScenarioError("the time was over before every arm had run a pair")
-    warnings = [*known, *_failures(scenario, runs)]
+    if scenario.warm_up_s and not any(arm.values["makespan_s"].max() for arm in found):
+        return ScenarioError(f"replications.warm_up_s: no replication is longer than {scenario.warm_up_s:g} s")
+    warnings = [*known, *_failures(scenario, runs), *_too_late(scenario, found)]
     if len(found) == 1:
         warnings.append(f"only the baseline {found[0].name} ran: nothing is compared")
     every = dict.fromkeys([*warnings, *warnings_of(found, scenario.metrics)])
@@ -151,6 +153,19 @@ def _result(
         notes.append(f"the first {scenario.warm_up_s:g} s of each replication are not measured")
     failures = sum(len(runs[cell.hash].failures) for cell in scenario.arms.values())
     return replace(result, failures=failures, notes=[note for note in notes if note])
+
+
+def _too_late(scenario: Scenario, found: Sequence[Arm]) -> Iterator[str]:
+    """Changes of a fleet that no replication lived to see."""
+    for arm in found:
+        longest = max((value for value in arm.values["makespan_s"] if value is not None), default=0.0)
+        end = longest + (scenario.warm_up_s or 0.0)
+        for number, change in enumerate(scenario.arms[arm.name].membership.changes):
+            if change.at_s > end:
+                yield (
+                    f"arm {arm.name}: fleet.changes.{number} did not happen: it is to come after {change.at_s:g} s, "
+                    f"the longest replication takes {end:.4g} s"
+                )
 
 
 def _failures(scenario: Scenario, runs: Mapping[str, Run]) -> Iterator[str]:

@@ -41,6 +41,15 @@ def test_the_files_are_those_of_the_manifest(tmp_path, capsys):
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
 
 
+def test_an_earlier_export_goes(tmp_path):
+    """What the manifest before named and this one does not is taken away; other files stay."""
+    exported(tmp_path / "a", "--pairs", "3", "--format", "windtunnel", "--format", "mooncake")
+    (tmp_path / "a" / "notes.txt").write_text("mine")
+    manifest = exported(tmp_path / "a", "--pairs", "1", "--format", "windtunnel")
+    names = {each["name"] for each in manifest["files"]} | {"manifest.json", "notes.txt"}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == names
+
+
 def test_the_manifest_says_how_steps_are_trained(tmp_path):
     """Steps, batches and updates of an arm are no part of the traces, so they stand beside them; else nothing does."""
     assert not any("training" in arm for arm in exported(tmp_path / "plain")["arms"])

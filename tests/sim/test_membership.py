@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from sim import load_scenario
+from sim import load_scenario, run
 from sim.errors import ScenarioError
 from sim.log.frames import Tables, read_logs
 from sim.log.record import Log
@@ -276,6 +276,14 @@ def test_what_is_refused(tmp_path: Path, changes: str, message: str) -> None:
     with pytest.raises(ScenarioError, match=message) as caught:
         world(tmp_path, changes)
     assert "\n" not in str(caught.value)
+
+
+def test_a_change_that_nobody_lived_to_see(tmp_path: Path) -> None:
+    """It is warned of; one that happens is not."""
+    world(tmp_path, "changes: [{what: join, at_s: 3}, {what: join, at_s: 100000}]")
+    warnings = run(load_scenario(tmp_path / "small.yaml"), pairs=2, out=tmp_path / "out").warnings
+    [late] = [each for each in warnings if "did not happen" in each]
+    assert late.startswith("arm base: fleet.changes.1 did not happen: it is to come after 100000 s")
 
 
 def test_moves_by_hand() -> None:

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from sim import load_scenario, run
+from sim.errors import ScenarioError
 from sim.scenario import load_sweep
 from sim.sweep import sweep
 
@@ -77,3 +78,15 @@ def test_values_of_another_cut_are_not_believed(path: Path, tmp_path: Path) -> N
     fresh = sweep(load_sweep(path, (), ["workload.groups=300,400"]), out=tmp_path / "fresh")
     assert two.table.equals(fresh.table)
     assert not one.table.equals(two.table)
+
+
+def test_a_cut_that_leaves_nothing(path: Path, tmp_path: Path) -> None:
+    """Said once, of the key, instead of once a metric."""
+    with pytest.raises(ScenarioError, match=r"replications.warm_up_s: no replication is longer than 1e\+06 s"):
+        run(world(path, warm=", warm_up_s: 1000000"), out=tmp_path / "out")
+
+
+def test_a_rule_that_ends_before_it_begins(path: Path) -> None:
+    """The most pairs are at least those to begin with."""
+    with pytest.raises(ScenarioError, match=r"stop.most_pairs: must be at least the pairs to begin with \(6\), not 2"):
+        world(path, warm=", stop: {kind: precision, most_pairs: 2}")
