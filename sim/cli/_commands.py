@@ -58,12 +58,28 @@ _overrides = click.option(
     shell_complete=_complete.setting,
     help="Override a value, as in fleet.engines=4. Repeatable.",
 )
+_pairs = click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
+_seed = click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+_fresh = click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+_jobs = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Worker processes; by default one a core, where that is worth their start.",
+)
+_results = click.option(
+    "--out",
+    type=click.Path(),
+    default="results",
+    show_default=True,
+    callback=_folder,
+    help="Folder of results.",
+)
 
 
 @windtunnel.command(short_help="Run the arms of a scenario and compare them.")
 @_scenario
 @click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm; it replaces a stop rule.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_seed
 @click.option(
     "--arm",
     "arms",
@@ -73,20 +89,9 @@ _overrides = click.option(
     help="Run this arm beside the baseline. Repeatable.",
 )
 @_overrides
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    help="Worker processes; by default one a core, where that is worth their start.",
-)
-@click.option(
-    "--out",
-    type=click.Path(),
-    default="results",
-    show_default=True,
-    callback=_folder,
-    help="Folder of results.",
-)
-@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+@_jobs
+@_results
+@_fresh
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
 def run(
     scenario: str,
@@ -125,14 +130,10 @@ def run(
     "Repeated: a grid.",
 )
 @click.option("--metric", help="What the table shows; by default the scenario's first metric.")
-@click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_pairs
+@_seed
 @_overrides
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    help="Worker processes; by default one a core, where that is worth their start.",
-)
+@_jobs
 @click.option(
     "--executor",
     type=click.Choice(["processes", "ray"]),
@@ -141,16 +142,9 @@ def run(
     help="Where replications run: on this machine, or on a Ray cluster (needs windtunnel[ray]).",
 )
 @click.option("--address", help="Address of the Ray cluster; absent: a Ray of this machine alone.")
-@click.option(
-    "--out",
-    type=click.Path(),
-    default="results",
-    show_default=True,
-    callback=_folder,
-    help="Folder of results.",
-)
+@_results
 @click.option("--tables", "keep_tables", is_flag=True, help="Store every request and decision, as run does.")
-@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+@_fresh
 def sweep(scenario: str, **options: object) -> int:
     """Run every arm of every variant of SCENARIO, and compare the arms variant by variant.
 
@@ -187,22 +181,11 @@ def sweep(scenario: str, **options: object) -> int:
     show_default=True,
     help="Replications, those of the baseline included.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_seed
 @_overrides
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    help="Worker processes; by default one a core, where that is worth their start.",
-)
-@click.option(
-    "--out",
-    type=click.Path(),
-    default="results",
-    show_default=True,
-    callback=_folder,
-    help="Folder of results.",
-)
-@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+@_jobs
+@_results
+@_fresh
 def tune(scenario: str, **options: object) -> int:
     """Find the best values of numbers of one arm of SCENARIO, compared with the baseline on the same pairs.
 
@@ -219,9 +202,7 @@ def tune(scenario: str, **options: object) -> int:
 
 
 @windtunnel.command(short_help="List stored results.")
-@click.option(
-    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
-)
+@_results
 def ls(out: Path) -> None:
     """List stored results: hash, scenario, arms, pairs."""
     from sim.cli._stored import print_list
@@ -231,9 +212,7 @@ def ls(out: Path) -> None:
 
 @windtunnel.command(short_help="Show a stored result.")
 @click.argument("hash", metavar="ID")
-@click.option(
-    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
-)
+@_results
 def show(hash: str, out: Path) -> None:
     """Show a stored result: what it is, and every metric with its interval. ID is a hash, or its first digits."""
     from sim.cli._stored import print_result
@@ -253,9 +232,7 @@ def show(hash: str, out: Path) -> None:
     help="The trace to write.",
 )
 @click.option("--chart", type=click.Path(path_type=Path), metavar="STEM", help="Write STEM.png and STEM.html too.")
-@click.option(
-    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
-)
+@_results
 def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Path) -> None:
     """Write one replication of a stored result as a trace for https://ui.perfetto.dev or chrome://tracing.
 
@@ -294,7 +271,7 @@ def _blocks(_: click.Context, __: click.Parameter, value: str) -> list[int]:
 @click.argument("name", metavar="SCENARIO|PRESET|FILE", shell_complete=_complete.workload)
 @_overrides
 @click.option("--engines", type=click.IntRange(1, 100_000), help="Engines that keys are spread over; else the fleet's.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_seed
 @click.option(
     "--replication", type=click.IntRange(0, 999_999), default=0, show_default=True, help="Which replication to draw."
 )
@@ -514,8 +491,8 @@ _share = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.option("--baseline", metavar="ARM", help="The arm that is there; by default the scenario's baseline.")
 @click.option("--candidate", metavar="ARM", help="The arm that is proposed; by default the only other one.")
 @click.option("--ablation", metavar="ARM", help="The candidate without its mechanism: one field changed.")
-@click.option("--pairs", type=click.IntRange(1, 1_000_000), help="Replications of each arm.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_pairs
+@_seed
 @_overrides
 @click.option("--equal", type=_share, default=0.02, show_default=True, help="Shares that count as equal.")
 @click.option("--harm", type=_share, default=0.03, show_default=True, help="Loss that counts as harm.")
@@ -528,10 +505,8 @@ _share = click.FloatRange(0, 1, min_open=True, max_open=True)
     metavar="FOLDER",
     help="Where the review is written.  [default: results/SCENARIO/review]",
 )
-@click.option(
-    "--out", type=click.Path(), default="results", show_default=True, callback=_folder, help="Folder of results."
-)
-@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+@_results
+@_fresh
 def review(
     scenario: str,
     overrides: tuple[str, ...],
@@ -777,7 +752,7 @@ def convert(
 @click.option(
     "--pairs", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Pairs to write, a file each."
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of all random streams.")
+@_seed
 @click.option(
     "--arm",
     "arms",
@@ -819,20 +794,9 @@ def export(
 @windtunnel.command(short_help="Run published results and analytic truths again.")
 @click.argument("cases", nargs=-1, shell_complete=_complete.case)
 @click.option("--full", is_flag=True, help="Run the long cases too, and all pairs of the others.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    help="Worker processes; by default one a core, where that is worth their start.",
-)
-@click.option(
-    "--out",
-    type=click.Path(),
-    default="results",
-    show_default=True,
-    callback=_folder,
-    help="Folder of results.",
-)
-@click.option("--fresh", is_flag=True, help="Run again what is stored already.")
+@_jobs
+@_results
+@_fresh
 @click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the page of all rows here.")
 def validate(cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None) -> int:
     """Run CASES, by default all, and show each row beside its published or analytic value with the verdict.

@@ -1,4 +1,4 @@
-"""Six tables that one replication writes: requests, decisions, groups, engines, steps.
+"""Six tables that one replication writes: requests, decisions, groups, engines, steps, changes.
 
 Each table is one flat buffer of 64-bit integers, a row after the other (``log.engines.append((0, start, ...))``), so a
 log travels between processes as five blocks of bytes. Times are integer ticks of ``tick_s`` seconds, -1 means "never".
