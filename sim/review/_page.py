@@ -11,7 +11,11 @@ from sim.review._assumptions import profile_of
 from sim.review._gather import OVERHEAD_H, Evidence
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
-from sim.review._parts import ablated, p_harm, parts, share, short, worst_pairs
+from sim.review.parts import parts
+from sim.review.parts._words import share, short
+from sim.review.parts.predictions import p_harm
+from sim.review.parts.risk import worst_pairs
+from sim.review.parts.why import ablated
 from sim.scenario import check
 
 ONE_SESSION = 0.5

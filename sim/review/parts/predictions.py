@@ -1,0 +1,89 @@
+"""Part 7: what is predicted, with three widths that are kept apart."""
+
+import math
+
+from sim.metrics import METRICS
+from sim.report.contrast import Finding
+from sim.report.table import mean_text
+from sim.review._gather import Evidence
+from sim.review._model import Part, Row, Table
+from sim.review.parts._words import arms, share
+
+
+def predictions(ev: Evidence) -> Part:
+    """7: what is predicted, with three widths that are kept apart."""
+    head = (
+        "metric",
+        "unit",
+        *arms(ev),
+        "ratio",
+        "95 %",
+        "pairs worse",
+        "P(mean worse)",
+        f"P(harm > {ev.lines.harm:.0%})",
+        "verdict",
+    )
+    rows = [_prediction(ev, each) for each in ev.found.findings]
+    main = Table(
+        "7.1",
+        f"Predictions, {ev.pairs} pairs",
+        head,
+        rows,
+        "simulated; the first metric decides, others are exploratory",
+    )
+    paired = ev.primary.paired
+    half = "–" if paired.lo is None or paired.hi is None else f"±{(paired.hi - paired.lo) / 2:.2%}"
+    drawn = any(getattr(kind.engine.cost, "uncertainty", "none") != "none" for kind in ev.cell(ev.baseline).fleet)
+    widths = [
+        ("simulation noise", half, f"half of the 95 % interval of {ev.primary.metric} over {ev.pairs} pairs"),
+        (
+            "input uncertainty",
+            "in the line above" if drawn else "not simulated",
+            "coefficients are drawn anew in each replication"
+            if drawn
+            else "cost.uncertainty is none: inputs are fixed",
+        ),
+        ("model form", "not quantified", "what is not modelled (part 14) and errors beyond the fit are in no interval"),
+    ]
+    tables = [main, Table("7.2", "Three widths", ("of", "width of the ratio", "what it is"), widths)]
+    common = [
+        (each.metric, f"{each.common.correlation:.2f}", f"{each.common.variance_ratio:.2f}")
+        for each in ev.found.findings
+        if each.common is not None
+    ]
+    if common:
+        note = "a variance below 1 says that common random numbers helped"
+        tables.append(
+            Table("7.3", "Pairing", ("metric", "correlation of the arms", "variance against unpaired"), common, note)
+        )
+    humps = [each.metric for each in ev.found.findings if each.humps is not None and each.humps.are_two]
+    text = [f"Two humps in the ratios of {', '.join(humps)}: read the distribution, not the mean."] if humps else []
+    return Part(7, "Predictions", text, tables, figures=("paired_ratios", "group_completion"))
+
+
+def _prediction(ev: Evidence, each: Finding) -> Row:
+    metric, paired = METRICS[each.metric], each.paired
+    ratio = "1 exactly" if paired.is_tie else "–" if paired.ratio is None else f"{paired.ratio:.3f}"
+    interval = "–" if paired.lo is None or paired.hi is None else f"[{paired.lo:.3f}, {paired.hi:.3f}]"
+    unit = "" if metric.unit == "1" else metric.unit
+    return (
+        each.metric,
+        unit,
+        mean_text(each.baseline),
+        mean_text(each.candidate),
+        ratio,
+        interval,
+        share(paired.p_worse),
+        share(paired.p_mean_worse),
+        share(p_harm(ev, each)),
+        "–" if each.verdict is None else str(each.verdict),
+    )
+
+
+def p_harm(ev: Evidence, each: Finding) -> float | None:
+    """Share of pairs whose ratio is worse than the harm line; None for a metric without a better side."""
+    better = METRICS[each.metric].better
+    if better == "none" or not each.logs.size:
+        return None
+    ratios = each.logs if better == "higher" else -each.logs
+    return float((ratios < math.log(1 - ev.lines.harm)).mean())
