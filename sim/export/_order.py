@@ -1,0 +1,31 @@
+"""The order of runs: ABBA or BAAB in each block of two pairs, drawn from the scenario's seed.
+
+In a block each arm runs once in its first pair and once, the other way round, in its second, so a drift of the machine
+that is straight within the block falls on all arms alike. Which arm opens a block is drawn, so that nobody can arrange
+it and a drift with the period of a block does not favour one. With more arms than two a block is a permutation and its
+reverse. The draws of a block depend on its number alone: a longer campaign begins as the shorter one does. A last pair
+without a partner is half of a block.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sim.rng import Streams
+
+BLOCK: Final = 2
+"""Pairs of a block."""
+
+
+def order_of_runs(arms: Sequence[str], pairs: int, seed: int) -> list[list[str]]:
+    """For each pair the arms in the order in which they run."""
+    return [order for _, order in zip(range(pairs), _orders(arms, seed), strict=False)]
+
+
+def _orders(arms: Sequence[str], seed: int) -> Iterator[list[str]]:
+    block = 0
+    while True:
+        first = list(arms)
+        Streams(seed, block).single("order-of-runs").shuffle(first)
+        yield first
+        yield first[::-1]
+        block += 1

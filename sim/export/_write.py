@@ -1,0 +1,237 @@
+"""Writes the files of an export.
+
+One trace a pair and format: in a pair all arms send the same requests at the same times, and differ in the key that
+they send and in the router. Beside the traces stand the order of runs and the manifest, which names every other file
+with its size and digest. Nothing here depends on the clock or the machine: exporting again gives the same bytes.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import sim
+from sim.blocking import blocks
+from sim.errors import ScenarioError
+from sim.export._order import BLOCK, order_of_runs
+from sim.placement import planned
+from sim.replication import keys_of
+from sim.rng import Streams
+from sim.scenario import Cell, Scenario, differences, kv_tokens
+from sim.workload._model import Workload
+from sim.workload._traces import paired
+from sim.workload._traces._write import WRITERS, losses
+
+FORMATS = ("windtunnel", *WRITERS)
+MANIFEST: Final = "manifest.json"
+RUN_ORDER: Final = "run_order.csv"
+SCHEMA: Final = "windtunnel.export/1"
+COLD: Final = "cold: flush every engine; the hit rate over the first requests is below 1 %"
+"""State of the caches before each run, as the simulator begins every replication."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is exported."""
+
+    formats: tuple[str, ...]
+    pairs: int
+    """Replications 0 to ``pairs`` - 1, a file of each."""
+    block_tokens: int
+    """Tokens of a block in formats that have blocks."""
+
+
+def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
+    """Write the files of a scenario into a folder; all of them or none. Those of an earlier export go."""
+    cells = _one_workload(scenario)
+    order = order_of_runs(list(cells), plan.pairs, scenario.seed)
+    arms = [_arm(cell) for cell in cells.values()]
+    files: list[dict[str, Any]] = []
+    totals: list[dict[str, int]] = []
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out, prefix=".export-") as folder:
+        placements: list[dict[str, str]] = []
+        for pair in range(plan.pairs):
+            workload = _generate(scenario, pair)
+            totals.append(workload.summary())
+            keys = {name: keys_of(cell, workload, Streams(cell.seed, pair)) for name, cell in cells.items()}
+            placements.append({name: _placement(cell, keys[name], pair) for name, cell in cells.items()})
+            header = {
+                "generator": f"windtunnel {sim.__version__}",
+                "scenario": scenario.name,
+                "seed": scenario.seed,
+                "pair": pair,
+                "tokenizer": None,
+                "arms": [_in_header(arm) for arm in arms],
+                "order": order[pair],
+            }
+            deadline_s = cells[scenario.baseline].client.deadline_s
+            for form in plan.formats:
+                lines = _lines(workload, form, plan.block_tokens) or paired.lines(workload, header, keys, deadline_s)
+                name = _trace(form, pair)
+                files.append({"name": name, "format": form, "pair": pair, **_write(Path(folder) / name, lines)})
+        rows = _run_order(order, placements, plan.formats[0])
+        files.append({"name": RUN_ORDER, **_write(Path(folder) / RUN_ORDER, rows)})
+        manifest = {
+            "schema": SCHEMA,
+            "windtunnel": sim.__version__,
+            "scenario": scenario.name,
+            "seed": scenario.seed,
+            "block_tokens": plan.block_tokens,
+            "baseline": scenario.baseline,
+            "changes": _changes(scenario),
+            "arms": arms,
+            "order": order,
+            "workload": totals,
+            "files": files,
+            "leaves_out": {form: losses(workload, form, plan.block_tokens) for form in plan.formats if form in WRITERS},
+        }
+        text = json.dumps(manifest, indent=2) + "\n"
+        (Path(folder) / MANIFEST).write_text(text, encoding="utf-8")
+        made = [each["name"] for each in files] + [MANIFEST]
+        for stale in _named_by(out / MANIFEST) - set(made):
+            (out / stale).unlink(missing_ok=True)
+        return [_put(Path(folder) / name, out / name) for name in made]
+
+
+def _put(made: Path, place: Path) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return made.replace(place)
+
+
+def _trace(form: str, pair: int) -> str:
+    return f"{form}-{pair}.jsonl"
+
+
+def _named_by(manifest: Path) -> set[str]:
+    """Names of the files that a manifest lists; none where it is no manifest of an export."""
+    try:
+        names = {str(each["name"]) for each in json.loads(manifest.read_bytes())["files"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+    return {name for name in names if is_inside(name)}
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name of a manifest stays in the folder of the manifest."""
+    path = PurePosixPath(name)
+    return str(path) == name and not path.is_absolute() and ".." not in path.parts
+
+
+def _one_workload(scenario: Scenario) -> dict[str, Cell]:
+    """The arms, which must send the same requests."""
+    base = scenario.arms[scenario.baseline]
+    for name, cell in scenario.arms.items():
+        if cell.resolved["workload"] != base.resolved["workload"]:
+            raise ScenarioError(
+                f"arm {name} has another workload than {scenario.baseline}: export them one by one, --arm"
+            )
+    return scenario.arms
+
+
+def _generate(scenario: Scenario, pair: int) -> Workload:
+    cell = scenario.arms[scenario.baseline]
+    workload: Workload = cell.workload.generate(Streams(cell.seed, pair), cell.base)
+    return workload
+
+
+def _changes(scenario: Scenario) -> dict[str, list[dict[str, Any]]]:
+    """By arm, the fields that differ from the baseline."""
+    return {
+        name: [{"field": path, "baseline": one, "arm": other} for path, (one, other) in found.items()]
+        for name, found in differences(scenario).items()
+    }
+
+
+def _arm(cell: Cell) -> dict[str, Any]:
+    """What the manifest says of an arm; the workload is in the traces."""
+    return {
+        "name": cell.arm,
+        "cell": cell.hash,
+        "client": cell.resolved["client"],
+        "key_header": cell.client.header,
+        "key_rule": cell.client.scope,
+        "policy": cell.resolved["router"]["policy"],
+        "router": cell.resolved["router"],
+        "fleet": cell.resolved["fleet"],
+        "kv_tokens": {kind.name: kv_tokens(kind, cell.base) for kind in cell.fleet},
+    } | ({} if cell.training is None else {"training": cell.resolved["training"]})
+
+
+_IN_HEADER: Final = ("name", "cell", "client", "key_header", "key_rule", "policy", "training")
+
+
+def _in_header(arm: dict[str, Any]) -> dict[str, Any]:
+    return {key: arm[key] for key in _IN_HEADER if key in arm}
+
+
+def _placement(cell: Cell, keys: list[str], pair: int) -> str:
+    """The placement class that is planned for an arm in a pair; empty where its placement is not planned."""
+    distinct = len(set(keys))
+    if cell.client.blocking == "none" or not all(keys):
+        return ""
+    if not blocks(cell.router.policy, cell.client.header or "", distinct, cell.engines):
+        return ""
+    return planned(distinct, cell.engines, pair).name
+
+
+def _run_order(order: list[list[str]], placements: list[dict[str, str]], form: str) -> Iterator[str]:
+    """The rows of the order of runs, which an operator ticks off."""
+    yield _row("run", "block", "pair", "position", "arm", "trace", "placement", "cache")
+    run = 0
+    for pair, arms in enumerate(order):
+        for position, arm in enumerate(arms):
+            yield _row(run, pair // BLOCK, pair, position, arm, _trace(form, pair), placements[pair][arm], COLD)
+            run += 1
+
+
+def _row(*values: object) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()
+
+
+def _lines(workload: Workload, form: str, block_tokens: int) -> Iterable[str] | None:
+    """The lines of a load generator's format; None for this program's own."""
+    if form not in WRITERS:
+        return None
+    return (json.dumps(row) + "\n" for row in WRITERS[form](workload, block_tokens))
+
+
+def _write(path: Path, lines: Iterable[str]) -> dict[str, Any]:
+    """Write lines; their number, and size and digest of the file."""
+    digest, size, rows = hashlib.sha256(), 0, 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        for line in lines:
+            data = line.encode()
+            file.write(data)
+            digest.update(data)
+            size, rows = size + len(data), rows + 1
+    return {"rows": rows, "bytes": size, "sha256": digest.hexdigest()}
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Callable[[bytes], int]]:
+    """Write a file beside its place and put it there when it is whole; a path that ends in .gz is packed."""
+    import gzip
+
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".convert-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+                    yield packed.write
+            else:
+                yield file.write
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink()
+        raise
