@@ -45,8 +45,8 @@ def _check_changes(manifest: dict[str, Any]) -> None:
         if len(changes) > 1:
             fields = ", ".join(each["field"] for each in changes)
             raise ScenarioError(
-                f"{MANIFEST}: arm {arm} differs from {manifest['baseline']} in {len(changes)} fields ({fields}): a pair "
-                "shows the effect of one"
+                f"{MANIFEST}: arm {arm} differs from {manifest['baseline']} in {len(changes)} fields ({fields}): "
+                "a pair shows the effect of one"
             )
 
 
