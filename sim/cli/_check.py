@@ -1,28 +1,42 @@
 """``windtunnel check``: the resolved scenario as YAML, differences and facts as comments in it, warnings on stderr."""
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from sim.scenario import Checked, Scenario, check, differences, dump, load_scenario, load_sweep, resolved_document
+from sim.cli import _options
+
+if TYPE_CHECKING:
+    from sim.scenario import Checked, Scenario
 
 
-def check_scenario(name: str, overrides: Sequence[str]) -> None:
-    """Print what a scenario means; raise what is wrong with it."""
-    scenario = load_scenario(name, overrides)
-    checked = check(scenario)
-    if scenario.has_sweep:
-        load_sweep(name, overrides)
-    click.echo(dump(resolved_document(scenario)), nl=False)
-    for line in (*_differences(scenario), *_facts(scenario, checked)):
+@click.command(short_help="Check a scenario without running it.")
+@_options.scenario
+@_options.overrides
+def check(scenario: str, overrides: tuple[str, ...]) -> None:
+    """Check SCENARIO without running it.
+
+    Prints it with every default filled in (as YAML that can be run), what its arms differ in, and warnings.
+    """
+    from sim.scenario import check as check_cells
+    from sim.scenario import dump, load_scenario, load_sweep, resolved_document
+
+    made = load_scenario(scenario, overrides)
+    checked = check_cells(made)
+    if made.has_sweep:
+        load_sweep(scenario, overrides)
+    click.echo(dump(resolved_document(made)), nl=False)
+    for line in (*_differences(made), *_facts(made, checked)):
         click.echo(f"# {line}")
     for warning in checked.warnings:
         click.echo(f"warning: {warning}", err=True)
 
 
-def _differences(scenario: Scenario) -> Iterator[str]:
+def _differences(scenario: "Scenario") -> Iterator[str]:
+    from sim.scenario import differences
+
     for arm, found in differences(scenario).items():
         yield f"arm {arm} against {scenario.baseline}:{'' if found else ' no difference'}"
         for path, (base, own) in found.items():
@@ -33,7 +47,7 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _facts(scenario: Scenario, checked: Checked) -> Iterator[str]:
+def _facts(scenario: "Scenario", checked: "Checked") -> Iterator[str]:
     """Facts of the baseline, and of each arm that has others."""
     base = checked.facts[scenario.baseline]
     for arm, facts in checked.facts.items():

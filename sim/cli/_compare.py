@@ -1,194 +1,49 @@
 """``windtunnel compare``: two stored results or logs, pair by pair."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from sim.errors import ScenarioError
-from sim.metrics import METRICS
-from sim.registry import suggest
-from sim.report.chart_tables import save_contrast
-from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metrics
-from sim.report.settling import SAYS, regime, settled
-from sim.report.sides import Side, read_side
-from sim.report.table import number
-from sim.stats import Mean
-from sim.stats.shape import Quantile
-
-SHOWN = ("samples_per_s", "group_completion_p95_s", "load_tokens_max_over_mean", "prefill_tokens")
-"""Metrics that are shown unless others are named, where both sides have them."""
+from sim.cli import _options
 
 
-def compare_sides(
-    a: Path, b: Path, metrics: Sequence[str], lines: Lines, *, charts: Path | None, as_json: bool
+@click.command(short_help="Compare two stored results or logs.")
+@click.argument("baseline", type=click.Path(path_type=Path))
+@click.argument("candidate", type=click.Path(path_type=Path))
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric. Repeatable.")
+@_options.lines
+@click.option("--charts", type=click.Path(path_type=Path), metavar="FOLDER", help="Draw the pairs into this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a text.")
+def compare(
+    baseline: Path,
+    candidate: Path,
+    metrics: tuple[str, ...],
+    equal: float,
+    harm: float,
+    interest: float,
+    charts: Path | None,
+    as_json: bool,
 ) -> None:
-    """Compare B with A and print what their pairs say."""
-    baseline, candidate = read_side(a), read_side(b)
-    found = contrast(baseline, candidate, chosen(baseline, candidate, metrics), lines)
+    """Compare CANDIDATE with BASELINE pair by pair, and say what their pairs entitle to say.
+
+    Each is a stored result (a folder with manifest.json), or measurements of a real run: a .csv or .parquet with a row
+    a pair and columns named as metrics, or with a row a request (submitted_s, ended_s and what else was measured, named
+    as in the requests table). Rows of one pair number form a pair.
+    """
+    from rich.console import Console
+
+    from sim.cli.text.compare import document, print_contrast
+    from sim.report.chart_tables import save_contrast
+    from sim.report.contrast import Lines, chosen_metrics, contrast
+    from sim.report.sides import read_side
+
+    base, other = read_side(baseline), read_side(candidate)
+    found = contrast(base, other, chosen_metrics(base, other, metrics), Lines(equal, harm, interest))
     if as_json:
-        click.echo(json.dumps(_document(found), indent=2, allow_nan=False))
+        click.echo(json.dumps(document(found), indent=2, allow_nan=False))
     else:
-        _show(found, Console())
+        print_contrast(found, Console())
     if charts is not None:
         for path in save_contrast(found, charts):
             click.echo(f"wrote {path}", err=True)
-
-
-def chosen(baseline: Side, candidate: Side, metrics: Sequence[str]) -> list[str]:
-    """The metrics asked for, or the usual ones that both sides have."""
-    for name in metrics:
-        if name not in METRICS:
-            raise ScenarioError(f"unknown metric {name!r}; {suggest(name, METRICS)}")
-    if metrics:
-        return list(dict.fromkeys(metrics))
-    known = shared_metrics(baseline, candidate)
-    if not known:
-        raise ScenarioError(f"{baseline.path} and {candidate.path} have no metric in common")
-    return [name for name in SHOWN if name in known] or known[:4]
-
-
-def _show(found: Contrast, console: Console) -> None:
-    title = f"{_name(found.candidate)} over {_name(found.baseline)}, {found.pairs} pair{'s' * (found.pairs != 1)}"
-    console.print(Text(title, style="bold"))
-    for finding in found.findings:
-        metric = METRICS[finding.metric]
-        unit = "" if metric.unit == "1" else f" {metric.unit}"
-        better = "" if metric.better == "none" else f", {metric.better} is better"
-        console.print()
-        console.print(Text(f"{finding.metric}{unit}{better}", style="bold"))
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 2), pad_edge=False)
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for label, text in _rows(finding):
-            table.add_row(f"  {label}", text)
-        console.print(table)
-    if found.completion_p95 is not None:
-        a, b = found.completion_p95
-        console.print()
-        console.print(Text("95th percentile of group completion, all pairs pooled, order statistics", style="bold"))
-        console.print(f"  baseline {_quantile(a)} s, candidate {_quantile(b)} s", highlight=False)
-    _show_settled(found, console)
-    for note in found.notes:
-        console.print(Text(f"warning: {note}", style="yellow"))
-
-
-def _show_settled(found: Contrast, console: Console) -> None:
-    known = next((side.manifest for side in (found.baseline, found.candidate) if side.manifest is not None), None)
-    if known is None:
-        return
-    after = settled(found.baseline, found.candidate)
-    console.print()
-    if after is None:
-        console.print(Text(SAYS[regime(known["cell"]["workload"])], style="dim"), soft_wrap=True)
-        return
-    text = (
-        f"steady load: the first {after.cut:,} of {after.requests:,} requests are start-up (MSER-5, alike in both arms)"
-    )
-    console.print(Text(text, style="bold"), soft_wrap=True)
-    if after.paired.ratio is not None:
-        ratio = _interval(after.paired.ratio, after.paired.lo, after.paired.hi)
-        console.print(f"  mean end-to-end time after it: ratio {ratio}", highlight=False)
-    for side, batches in zip((found.baseline, found.candidate), after.batches or (), strict=False):
-        ends = batches.reason if batches.lo is None else f"[{number(batches.lo)}, {number(batches.hi or 0.0)}]"
-        console.print(f"  {side.name}: {number(batches.mean)} s {ends}, batch means", highlight=False, soft_wrap=True)
-    if not after.is_settled:
-        text = "warning: it never settles: the load is near or above what the fleet can do; no mean describes it"
-        console.print(Text(text, style="yellow"), soft_wrap=True)
-
-
-def _rows(finding: Finding) -> list[tuple[str, str]]:
-    paired = finding.paired
-    rows = [("means", f"{_mean(finding.baseline)} -> {_mean(finding.candidate)}")]
-    if paired.is_tie:
-        return [*rows, ("ratio", f"1 exactly, in all {paired.pairs} pairs")]
-    if paired.ratio is None:
-        return [*rows, ("ratio", f"none: {paired.reason}")]
-    rows.append(
-        ("ratio", _interval(paired.ratio, paired.lo, paired.hi) + (f" ({paired.reason})" if paired.reason else ""))
-    )
-    if paired.boot_lo is not None:
-        rows.append(("bootstrap", f"[{paired.boot_lo:.3f}, {paired.boot_hi:.3f}]"))
-    if finding.exact is not None:
-        exact = finding.exact
-        rows.append(("exact classes", _interval(exact.ratio, exact.lo, exact.hi)))
-    if finding.verdict is not None:
-        rows.append(("verdict", str(finding.verdict)))
-    if paired.p_worse is not None:
-        rows.append(("pairs worse", f"{paired.p_worse:.1%}"))
-    if finding.permutation_p is not None:
-        rows.append(("permutation p", f"{finding.permutation_p:.4f}"))
-    if finding.common is not None:
-        rows.append(
-            ("pairing", f"correlation {finding.common.correlation:.2f}, variance x {finding.common.variance_ratio:.2f}")
-        )
-    if finding.imbalance is not None:
-        rows.append(("with imbalance", f"Spearman {finding.imbalance.rho:.2f} (p {finding.imbalance.p:.4f})"))
-    return rows
-
-
-def _name(side: Side) -> str:
-    return f"{side.name} (measured)" if side.is_measured else side.name
-
-
-def _mean(mean: Mean) -> str:
-    return "none" if mean.mean is None else number(mean.mean)
-
-
-def _interval(ratio: float, lo: float | None, hi: float | None) -> str:
-    return f"{ratio:.3f}" if lo is None or hi is None else f"{ratio:.3f} [{lo:.3f}, {hi:.3f}]"
-
-
-def _quantile(quantile: Quantile) -> str:
-    ends = [number(end) if end is not None else "none" for end in (quantile.lo, quantile.hi)]
-    return f"{number(quantile.value)} [{ends[0]}, {ends[1]}]"
-
-
-def _document(found: Contrast) -> dict[str, Any]:
-    return {
-        "baseline": _name(found.baseline),
-        "candidate": _name(found.candidate),
-        "pairs": found.pairs,
-        "steady": _settled(found),
-        "findings": [_finding(each) for each in found.findings],
-        "warnings": found.notes,
-    }
-
-
-def _settled(found: Contrast) -> dict[str, Any] | None:
-    after = settled(found.baseline, found.candidate)
-    if after is None:
-        return None
-    ratio = {"ratio": after.paired.ratio, "lo": after.paired.lo, "hi": after.paired.hi}
-    return {"cut": after.cut, "requests": after.requests, "is_settled": after.is_settled, **ratio}
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    paired, verdict, exact = finding.paired, finding.verdict, finding.exact
-    return {
-        "metric": finding.metric,
-        "baseline": finding.baseline.mean,
-        "candidate": finding.candidate.mean,
-        "ratio": paired.ratio,
-        "lo": paired.lo,
-        "hi": paired.hi,
-        "boot_lo": paired.boot_lo,
-        "boot_hi": paired.boot_hi,
-        "caution": paired.caution or paired.reason,
-        "p": paired.p,
-        "permutation_p": finding.permutation_p,
-        "p_worse": paired.p_worse,
-        "pairs": paired.pairs,
-        "verdict": None if verdict is None else str(verdict),
-        "correlation": finding.common and finding.common.correlation,
-        "variance_ratio": finding.common and finding.common.variance_ratio,
-        "humps_p": finding.humps and finding.humps.p,
-        "spearman_imbalance": finding.imbalance and finding.imbalance.rho,
-        "spearman_p": finding.imbalance and finding.imbalance.p,
-        "exact": None if exact is None else {"ratio": exact.ratio, "lo": exact.lo, "hi": exact.hi},
-    }

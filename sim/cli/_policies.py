@@ -6,9 +6,19 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 from policies._products import said_of
-from sim import foreign, registry
+from sim import registry
+from sim.cli import _complete
 from sim.registry import POLICY, Parameter
+
+
+@click.command(short_help="List the policies, or show one.")
+@click.argument("kind", required=False, shell_complete=_complete.policy)
+def policies(kind: str | None) -> None:
+    """List the policies, or show KIND: what it does, its parameters and the headers it reads."""
+    click.echo(listing() if kind is None else describe(kind))
 
 
 def listing() -> str:
@@ -25,6 +35,8 @@ def _sentence(text: str) -> str:
 
 def describe(kind: str) -> str:
     """Everything that is known of one policy; the kind may be a file of the user's own."""
+    from sim import foreign
+
     cls = registry.find(POLICY, kind, Path())
     foreign.check_policy(cls)
     doc = inspect.cleandoc(cls.__doc__ or "")

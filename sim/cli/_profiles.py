@@ -2,11 +2,24 @@
 
 from pathlib import Path
 
+import click
+
+from sim.cli import _complete
 from sim.cost import _profiles
 from sim.cost._profiles import Profile
 
 PHASES = ("prefill", "decode", "mixed")
 WORDS = {"tokens": "tokens", "chunks": "chunks", "decodes": "decodes", "mean_context": "context"}
+
+
+@click.command(short_help="List the cost profiles, or show one.")
+@click.argument("name", required=False, shell_complete=_complete.profile)
+def profiles(name: str | None) -> None:
+    """List the cost profiles with their errors and what they are valid for, or show the one called NAME.
+
+    NAME may be a profile file of your own.
+    """
+    click.echo(listing() if name is None else describe(name))
 
 
 def listing() -> str:

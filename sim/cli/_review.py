@@ -1,62 +1,89 @@
 """``windtunnel review``: two arms of a scenario as a design review."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sim import review
-from sim.report.contrast import Lines
-from sim.scenario import load_scenario
+from sim import interrupts
+from sim.cli import _options
 
 
-def write_review(
-    name: str,
-    overrides: Sequence[str],
-    *,
+@click.command(short_help="Write the design review of two arms of a scenario.")
+@_options.scenario
+@click.option("--baseline", metavar="ARM", help="The arm that is there; by default the scenario's baseline.")
+@click.option("--candidate", metavar="ARM", help="The arm that is proposed; by default the only other one.")
+@click.option("--ablation", metavar="ARM", help="The candidate without its mechanism: one field changed.")
+@_options.pairs
+@_options.seed
+@_options.overrides
+@_options.lines
+@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; by default one a core.")
+@click.option(
+    "-o",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where the review is written.  [default: results/SCENARIO/review]",
+)
+@_options.results
+@_options.fresh
+def review(
+    scenario: str,
+    overrides: tuple[str, ...],
     baseline: str | None,
     candidate: str | None,
     ablation: str | None,
     pairs: int | None,
     seed: int | None,
-    lines: Lines,
+    equal: float,
+    harm: float,
+    interest: float,
     jobs: int | None,
     folder: Path | None,
     out: Path,
     fresh: bool,
 ) -> None:
-    """Run what is not stored, write the review, say what it recommends."""
-    scenario = load_scenario(name, overrides).select(pairs=pairs, seed=seed)
-    scenario, base, other = review.choose(scenario, baseline, candidate, ablation)
+    """Write a design review of one change: review.html, which opens offline, review.md for a pull request, figures.
+
+    The two arms differ in exactly one field, or it fails. Replications that are stored are not run again. It recommends
+    nothing where the evidence does not allow it, and says what would resolve that.
+    """
+    with interrupts.deferred():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from sim import review as reviews
+        from sim.report.contrast import Lines
+        from sim.scenario import load_scenario
+
+    made = load_scenario(scenario, overrides).select(pairs=pairs, seed=seed)
+    made, base, other = reviews.choose(made, baseline, candidate, ablation)
     notes = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
-        task = progress.add_task(scenario.name, total=scenario.pairs * len(scenario.arms))
-        evidence = review.gather(
-            scenario,
+        task = progress.add_task(made.name, total=made.pairs * len(made.arms))
+        evidence = reviews.gather(
+            made,
             other,
-            lines,
+            Lines(equal, harm, interest),
             out=out,
             ablation=ablation,
             jobs=jobs,
             fresh=fresh,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
-    command = ["windtunnel", "review", name, "--baseline", base, "--candidate", other]
+    command = ["windtunnel", "review", scenario, "--baseline", base, "--candidate", other]
     command += ["--ablation", ablation] if ablation else []
-    command += ["--pairs", str(evidence.pairs), "--seed", str(scenario.seed)]
+    command += ["--pairs", str(evidence.pairs), "--seed", str(made.seed)]
     for each in overrides:
         command += ["--set", each]
     default = Lines()
-    for option in ("equal", "harm", "interest"):
-        if (value := getattr(lines, option)) != getattr(default, option):
+    for option, value in (("equal", equal), ("harm", harm), ("interest", interest)):
+        if value != getattr(default, option):
             command += [f"--{option}", f"{value:g}"]
-    found = review.review_of(evidence, shlex.join(command))
-    place = folder or out / scenario.name / "review"
-    for path in review.write(found, review.figures(evidence), place):
+    found = reviews.review_of(evidence, shlex.join(command))
+    for path in reviews.write(found, reviews.figures(evidence), folder or out / made.name / "review"):
         click.echo(f"wrote {path}", err=True)
     click.echo(found.judgement.headline + (", because" if found.judgement.is_refused else ""))
     for reason in found.judgement.because:

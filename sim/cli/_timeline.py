@@ -5,40 +5,60 @@ from pathlib import Path
 
 import click
 
+from sim.cli import _options
 from sim.errors import ScenarioError
-from sim.log import store
-from sim.report import timeline
-from sim.results import find
 
 MOST_ENGINES = 8
 """Engines that a chart has room for; a trace holds all of them."""
 
 
-def write_timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Path) -> None:
-    """Write the trace, whole or not at all, and the chart if one is asked for."""
+@click.command(short_help="Write what each engine of a stored result did when.")
+@_options.stored
+@click.option("--pair", type=click.IntRange(0, 999_999), default=0, show_default=True, help="Which replication.")
+@click.option(
+    "-o",
+    "trace_file",
+    type=click.Path(path_type=Path),
+    default=Path("trace.json"),
+    show_default=True,
+    help="The trace to write.",
+)
+@click.option("--chart", type=click.Path(path_type=Path), metavar="STEM", help="Write STEM.png and STEM.html too.")
+@_options.results
+def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Path) -> None:
+    """Write one replication of a stored result as a trace for https://ui.perfetto.dev or chrome://tracing.
+
+    ID is a hash, or its first digits. Each engine is a process: runs of equal steps and idle stretches, what their time
+    went to, counters of requests and KV blocks, marks where it fails, comes, goes or gets other weights.
+    """
+    from sim.log import store
+    from sim.report import timeline as drawn
+    from sim.results import find
+
     found = find(hash, out)
     if not store.has_tables(found.folder):
         raise ScenarioError(f"{found.folder} keeps no tables, only what was measured: run it again with windtunnel run")
     tables = store.read(found.folder)
-    _write(trace_file, timeline.to_json(timeline.trace(tables, pair)))
+    _write(trace_file, drawn.to_json(drawn.trace(tables, pair)))
     click.echo(f"wrote {trace_file}", err=True)
     if chart is None:
         return
     from sim import charts
 
-    bins = timeline.binned(tables, pair)
+    bins = drawn.binned(tables, pair)
     engines = bins["engine"].unique().sort()
     shown = bins.filter(bins["engine"].is_in(engines.head(MOST_ENGINES).implode()))
     more = f", the first {MOST_ENGINES} of {len(engines)} engines" if len(engines) > MOST_ENGINES else ""
     title = f"{found.manifest['scenario']}: arm {found.arm}, pair {pair}{more}"
     try:
-        for path in charts.save(charts.timeline(shown, timeline.marks(tables, pair), title), chart):
+        for path in charts.save(charts.timeline(shown, drawn.marks(tables, pair), title), chart):
             click.echo(f"wrote {path}", err=True)
     except OSError as error:
         raise ScenarioError(f"cannot write charts at {chart}: {error.strerror or error}") from None
 
 
 def _write(path: Path, text: str) -> None:
+    """The whole file, or none."""
     draft = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         draft.write_text(text, encoding="utf-8")

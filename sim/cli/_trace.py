@@ -1,130 +1,112 @@
 """``windtunnel trace``: what a recorded trace holds, and the same trace in another format."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sim import registry
+from sim.cli import _options
 from sim.errors import ScenarioError
-from sim.export import replacing
-from sim.rng import Streams
-from sim.workload._traces import paired
-from sim.workload._traces._call import Reading
-from sim.workload._traces._figures import QUANTILES, Figures, Histogram, figures
-from sim.workload._traces._formats import FORMATS, find_format, read_calls
-from sim.workload._traces._write import WRITERS, losses
-from sim.workload.trace import Trace
 
-BLOCKS = (1, 16, 64, 512, 2080)
-"""Block sizes of the reuse ceiling, where none are named; those below the file's own say nothing and are left out."""
+if TYPE_CHECKING:
+    from sim.workload.trace import Trace
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """How files are to be read, and in which blocks reuse is counted."""
-
-    format: str
-    reading: Reading
-    blocks: tuple[int, ...]
+_read_options = _options.together(
+    click.option("--format", "form", default="auto", show_default=True, help="How the file is written."),
+    click.option(
+        "--block-tokens", type=click.IntRange(min=1), help="Tokens of a block of the file.  [default: its own]"
+    ),
+    click.option("--rows", type=click.Choice(["cover", "add"]), help="What a Mooncake row of a session gives."),
+    click.option("--common-prefix", is_flag=True, help="Weka: tools and system prompt are the same in all sessions."),
+    click.option("--chars-per-token", type=click.FloatRange(min=0, min_open=True), help="Where a file holds texts."),
+)
 
 
-def known_format(name: str) -> None:
-    """Refuse a format that does not exist."""
-    if name != "auto" and name not in FORMATS:
-        raise ScenarioError(f"unknown format {name!r}; {registry.suggest(name, ('auto', *FORMATS))}")
+@click.group(short_help="Look at recorded traces, or convert them.")
+def trace() -> None:
+    """Recorded traces of others: what they hold, and the same in another format. docs/traces.md has the formats."""
 
 
-def show_info(files: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
-    """Print the figures of files, one after the other."""
-    found = []
-    for path in files:
-        form = find_format(path, asked.format)
-        known = figures(read_calls(path, form, asked.reading), asked.blocks or BLOCKS)
-        if not known.rows:
-            raise ScenarioError(f"{path}: holds no calls")
-        if as_json:
-            found.append(_document(path, form.name, known, asked))
-        else:
-            click.echo("\n".join(_lines(path, form.name, known, asked)))
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
+@trace.command(short_help="Say what files hold.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_read_options
+@click.option("--reuse", "blocks", multiple=True, type=click.IntRange(min=1), help="Block size of a reuse ceiling.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def info(
+    files: tuple[Path, ...],
+    form: str,
+    block_tokens: int | None,
+    rows: str | None,
+    common_prefix: bool,
+    chars_per_token: float | None,
+    blocks: tuple[int, ...],
+    as_json: bool,
+) -> None:
+    """Say what each of FILES holds: format, calls, sessions, times, percentiles of lengths, reuse ceilings.
+
+    Files are streamed, plain or gzip; a folder is read as its files. Memory stays bounded whatever their size.
+    """
+    from sim.cli.text.trace import Asked, show_info
+    from sim.workload._traces._call import Reading
+
+    _check_format(form)
+    reading = Reading(block_tokens, rows, common_prefix, chars_per_token or 4.0)  # type: ignore[arg-type]
+    show_info(files, Asked(form, reading, blocks), as_json=as_json)
 
 
-def _reuse(known: Figures, asked: Asked) -> dict[int, float]:
-    return {block: share for block, share in known.reuse.items() if asked.blocks or block >= known.block_tokens}
+@trace.command(short_help="Write a trace in another format.")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--to", required=True, type=click.Choice(["windtunnel", "mooncake", "aiperf", "dynamo"]), help="Format to write."
+)
+@_read_options
+@click.option("--to-block-tokens", type=click.IntRange(min=1), help="Tokens of a block to write.  [default: as read]")
+@click.option("--window", nargs=2, type=float, metavar="FROM TO", help="Only sessions that start between, seconds.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first sessions, at most this many.")
+@click.option("--sample", default=1.0, type=click.FloatRange(0, 1, min_open=True), help="Share of sessions to keep.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Of the sample.")
+@click.option("--rate-scale", default=1.0, type=click.FloatRange(min=0, min_open=True), help="Sessions come faster.")
+@click.option("--time-scale", default=1.0, type=click.FloatRange(min=0, min_open=True), help="All times are longer.")
+@click.option("--token-s", default=0.0, type=click.FloatRange(min=0), help="Recorded seconds a generated token.")
+@click.option("--live", is_flag=True, help="Answers are generated, not recorded.")
+def convert(
+    source: Path,
+    target: Path,
+    to: str,
+    to_block_tokens: int | None,
+    form: str,
+    window: tuple[float, float] | None,
+    sample: float,
+    seed: int,
+    live: bool,
+    **more: Any,
+) -> None:
+    """Write the sessions of SOURCE to TARGET in another format; what it cannot say is noted on stderr.
 
+    TARGET is packed if it ends in .gz.
+    """
+    from sim.export import replacing
+    from sim.rng import Streams
+    from sim.workload._traces import paired
+    from sim.workload._traces._write import WRITERS, losses
+    from sim.workload.trace import Trace
 
-def _lines(path: Path, form: str, known: Figures, asked: Asked) -> Iterator[str]:
-    about = "" if known.is_exact else "about "
-    yield f"{path}: {form}"
-    agents = f", {known.sub_agents:,} sub-agents" if known.sub_agents else ""
-    yield f"  {known.rows:,} calls, {about}{known.sessions:,} sessions{agents}"
-    if known.first_s is not None and known.last_s is not None:
-        yield f"  {known.last_s - known.first_s:,.3f} s from the first call to the last"
-    head = "".join(f"{f'p{100 * share:g}' if share < 1 else 'max':>12}" for share in QUANTILES)
-    yield f"  {'':<16}{head}{'mean':>12}{'total':>18}"
-    yield _row("prompt tokens", known.input, 1)
-    yield _row("answer tokens", known.output, 1)
-    if known.turns.quantiles()[-1] > 1:
-        yield _row("calls a session", known.turns, 1)
-        yield _row("wait, s", known.wait_ms, 1000)
-    yield f"  largest call: {known.largest:,} tokens of prompt and answer, {known.largest_at}"
-    own = f" (blocks of the file: {known.block_tokens})" if known.block_tokens else ""
-    shares = ", ".join(f"{100 * share:.1f} % in blocks of {block:,}" for block, share in _reuse(known, asked).items())
-    yield f"  reusable with an unlimited cache: {about}{shares}{own}"
-
-
-def _row(name: str, histogram: Histogram, unit: int) -> str:
-    if not histogram.number:
-        return f"  {name:<16}none recorded"
-    digits = ",.0f" if unit == 1 else ",.3f"
-    cells = "".join(f"{format(value / unit, digits):>12}" for value in histogram.quantiles())
-    total = f"{histogram.total:>18,}" if unit == 1 else ""
-    return f"  {name:<16}{cells}{histogram.mean / unit:>12,.1f}{total}"
-
-
-def _document(path: Path, form: str, known: Figures, asked: Asked) -> dict[str, Any]:
-    named = {
-        "prompt_tokens": known.input,
-        "output_tokens": known.output,
-        "turns": known.turns,
-        "wait_ms": known.wait_ms,
-    }
-    return {
-        "file": str(path),
-        "format": form,
-        "calls": known.rows,
-        "sessions": known.sessions,
-        "sub_agents": known.sub_agents,
-        "first_s": known.first_s,
-        "last_s": known.last_s,
-        **{
-            name: {
-                **{f"p{100 * share:g}": value for share, value in zip(QUANTILES, each.quantiles(), strict=True)},
-                "mean": each.mean,
-                "total": each.total,
-            }
-            for name, each in named.items()
-            if each.number
-        },
-        "largest_request_tokens": known.largest,
-        "largest_request_at": known.largest_at,
-        "block_tokens": known.block_tokens or None,
-        "reuse": {str(block): share for block, share in _reuse(known, asked).items()},
-        "is_exact": known.is_exact,
-    }
-
-
-def convert(source: Trace, target: Path, *, to: str, block_tokens: int | None, seed: int) -> None:
-    """Write the sessions that a trace gives as a file in another format; what that leaves out goes to stderr."""
-    if target.exists() and Path(source.file).exists() and target.samefile(source.file):
+    _check_format(form)
+    chosen = Trace(
+        str(source),
+        format=form,  # type: ignore[arg-type]
+        window_s=window,
+        sample_share=sample,
+        mode="live" if live else "replay",
+        **more,
+    )
+    if target.exists() and source.exists() and target.samefile(source):
         raise ScenarioError(f"{target}: is the file that is read")
-    workload = source.generate(Streams(seed), Path())
-    block = block_tokens or source.block_tokens or _own_block(source)
+    workload = chosen.generate(Streams(seed), Path())
+    block = to_block_tokens or chosen.block_tokens or _own_block(chosen)
     with replacing(target) as write:
         if to == paired.PAIRED.name:
             for line in paired.lines(workload, {}, {}, None):
@@ -136,8 +118,17 @@ def convert(source: Trace, target: Path, *, to: str, block_tokens: int | None, s
         click.echo(f"note: {each}", err=True)
 
 
-def _own_block(source: Trace) -> int:
+def _check_format(name: str) -> None:
+    from sim.workload._traces._formats import FORMATS
+
+    if name != "auto" and name not in FORMATS:
+        raise ScenarioError(f"unknown format {name!r}; {registry.suggest(name, ('auto', *FORMATS))}")
+
+
+def _own_block(source: "Trace") -> int:
     """Tokens of a block of the file, or what Mooncake's tools take by default."""
+    from sim.workload._traces._formats import find_format, read_calls
+
     path = Path(source.file)
     form = find_format(path, source.format)
     first = next(iter(read_calls(path, form, source.reading(form))))

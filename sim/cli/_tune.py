@@ -1,59 +1,86 @@
-"""``windtunnel tune``: the response with its intervals, the optimum, and what keeps it from being sure."""
+"""``windtunnel tune``: good values of an arm's parameters, and what keeps them from being sure."""
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
+import click
 
+from sim import interrupts
+from sim.cli import _complete, _options
 from sim.errors import ScenarioError
-from sim.metrics import METRICS
-from sim.report.table import ARROWS
-from sim.scenario.tuning import load_tuning
-from sim.stats.paired import Ratio
-from sim.sweep.tune_charts import save_tune_charts
-from sim.sweep.tuning import TuneResult, tune
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line says."""
+@click.command(short_help="Find good values of an arm's parameters.")
+@_options.scenario
+@click.option(
+    "--param",
+    "parameters",
+    multiple=True,
+    required=True,
+    metavar="PATH=LOW..HIGH[:log]",
+    shell_complete=_complete.setting,
+    help="A number and its range, as in router.policy.cache_threshold=0.1..0.9. Repeatable.",
+)
+@click.option(
+    "--arm", metavar="NAME", shell_complete=_complete.arm, help="The arm that is tuned; by default the only candidate."
+)
+@click.option("--metric", help="What is to be best; by default the scenario's first metric.")
+@click.option(
+    "--budget",
+    type=click.IntRange(1, 1_000_000),
+    default=200,
+    show_default=True,
+    help="Replications, those of the baseline included.",
+)
+@_options.seed
+@_options.overrides
+@_options.jobs
+@_options.results
+@_options.fresh
+def tune(
+    scenario: str,
+    parameters: tuple[str, ...],
+    arm: str | None,
+    metric: str | None,
+    budget: int,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    jobs: int | None,
+    out: Path,
+    fresh: bool,
+) -> int:
+    """Find the best values of numbers of one arm of SCENARIO, compared with the baseline on the same pairs.
 
-    parameters: Sequence[str]
-    arm: str | None
-    metric: str | None
-    budget: int
-    seed: int | None
-    overrides: Sequence[str]
-    jobs: int | None
-    out: Path
-    fresh: bool
+    A quarter of the budget measures what was found anew, on pairs that the search has not seen. Warns where the optimum
+    is inside the noise, or at an end of its range. Finished replications are stored at once: after any end the same
+    command goes on where it stopped.
+    """
+    with interrupts.deferred():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+        from sim.cli.text.tune import digest, print_tuning
+        from sim.scenario.tuning import load_tuning
+        from sim.sweep.tune_charts import save_tune_charts
+        from sim.sweep.tuning import tune as find_values
 
-def run_tuning(name: str, options: Options) -> int:
-    """Tune an arm and print what was found. 1: some replications failed."""
-    made = load_tuning(name, options.parameters, arm=options.arm, overrides=options.overrides)
-    if options.seed is not None:
-        made = made.reseeded(options.seed)
+    made = load_tuning(scenario, parameters, arm=arm, overrides=overrides)
+    if seed is not None:
+        made = made.reseeded(seed)
     notes = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
-        task = progress.add_task(f"{made.scenario.name}: {made.arm}", total=options.budget)
-        result = tune(
+        task = progress.add_task(f"{made.scenario.name}: {made.arm}", total=budget)
+        result = find_values(
             made,
-            metric=options.metric,
-            budget=options.budget,
-            jobs=options.jobs,
-            out=options.out,
-            fresh=options.fresh,
+            metric=metric,
+            budget=budget,
+            jobs=jobs,
+            out=out,
+            fresh=fresh,
             progress=lambda done, _: progress.update(task, completed=done),
         )
     print_tuning(result, Console())
-    folder, stem = options.out / made.scenario.name, f"tune-{_digest(result)}"
+    folder, stem = out / made.scenario.name, f"tune-{digest(result)}"
     path = folder / f"{stem}.csv"
     try:
         result.table.write_csv(path)
@@ -62,52 +89,3 @@ def run_tuning(name: str, options: Options) -> int:
     for each in (path, *save_tune_charts(result, folder, stem=stem)):
         notes.print(f"wrote {each}", highlight=False, soft_wrap=True)
     return int(result.failures > 0)
-
-
-def print_tuning(result: TuneResult, console: Console) -> None:
-    """Print the measured points, the optimum, and warnings."""
-    tuning, found = result.tuning, result.found
-    arrow = ARROWS[METRICS[result.metric].better]
-    title = (
-        f"{tuning.scenario.name}, arm {tuning.arm}: {result.metric}{arrow}, ratios to {tuning.scenario.baseline} [95 %]"
-    )
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for parameter in found.space:
-        table.add_column(parameter.name.rpartition(".")[2], justify="right")
-    for column in ("pairs", "measured", "fitted"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in result.table.iter_rows(named=True):
-        values = [f"{row[parameter.name]:g}" for parameter in found.space]
-        table.add_row(*values, str(row["pairs"]), _span(row, "ratio", ""), _span(row, "fitted", "fitted_"))
-    console.print(table)
-    ends = zip(found.space, found.optimum, found.lo, found.hi, strict=True)
-    where = ", ".join(f"{each.name}={at:g} [{lo:g}, {hi:g}]" for each, at, lo, hi in ends)
-    said = [f"optimum: {where}", f"on {result.pairs} fresh pairs: {_words(result.to_baseline)} to the baseline"]
-    if result.to_start is not None:
-        said.append(f"  {_words(result.to_start)} to the present values, {tuning.name(tuning.start)}")
-    if result.to_worst is not None:
-        said.append(f"  {_words(result.to_worst)} to the worst point, {tuning.name(found.worst)}")
-    said.append(f"{result.runs} replications")
-    for line in said:
-        console.print(line, highlight=False, soft_wrap=True)
-    for warning in result.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
-
-
-def _span(row: dict[str, float], name: str, ends: str) -> str:
-    return f"{row[name]:.3f} [{row[f'{ends}lo']:.3f}, {row[f'{ends}hi']:.3f}]"
-
-
-def _words(ratio: Ratio) -> str:
-    if ratio.ratio is None:
-        return ratio.reason
-    if ratio.lo is None or ratio.hi is None:
-        return f"{ratio.ratio:.4f}" + (f" ({ratio.reason})" if ratio.reason else "")
-    return f"{ratio.ratio:.4f} [{ratio.lo:.4f}, {ratio.hi:.4f}]"
-
-
-def _digest(result: TuneResult) -> str:
-    """Eight digits that tell what was tuned."""
-    tuning = result.tuning
-    cells = [cell.hash for cell in tuning.scenario.arms.values()]
-    return hashlib.sha256(repr((cells, tuning.arm, tuning.space, result.metric)).encode()).hexdigest()[:8]

@@ -1,27 +1,43 @@
 """``windtunnel validate``: run the cases with progress on stderr, show each row beside its value."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
-from sim.validation import Verdicts, case_names, load_case, page, run_case
-from sim.validation._page import ours, theirs
+from sim import interrupts
+from sim.cli import _complete, _options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sim.validation import Verdicts
 
 
-def validate_cases(
-    names: Sequence[str], *, full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None
-) -> int:
-    """Run the cases and print their rows; 1 when a truth or a null control does not hold."""
-    cases = [load_case(name) for name in names or case_names()]
+@click.command(short_help="Run published results and analytic truths again.")
+@click.argument("cases", nargs=-1, shell_complete=_complete.case)
+@click.option("--full", is_flag=True, help="Run the long cases too, and all pairs of the others.")
+@_options.jobs
+@_options.results
+@_options.fresh
+@click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the page of all rows here.")
+def validate(cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None) -> int:
+    """Run CASES, by default all, and show each row beside its published or analytic value with the verdict.
+
+    CASES are names of files in scenarios/validation, or files. Exits 1 when an analytic truth or a null control fails.
+    """
+    with interrupts.deferred():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        from sim.validation import Verdicts, case_names, load_case, page, run_case
+
+    chosen = [load_case(name) for name in cases or case_names()]
     notes, shown = Console(stderr=True), Console()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     found: list[Verdicts] = []
     with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
-        for case in cases:
+        for case in chosen:
             task = progress.add_task(case.name, total=None)
             each = run_case(
                 case,
@@ -50,7 +66,11 @@ def validate_cases(
     return int(bool(failed))
 
 
-def _table(found: Verdicts) -> Table:
+def _table(found: "Verdicts") -> "Table":
+    from rich.table import Table
+
+    from sim.validation._page import ours, theirs
+
     table = Table(title=f"{found.case.name}, {found.pairs} pairs", title_justify="left", box=None)
     for head in ("row", "ours", "value", "band", "verdict"):
         table.add_column(head, overflow="fold")

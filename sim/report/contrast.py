@@ -12,6 +12,7 @@ import polars as pl
 from sim import placement, stats
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
+from sim.registry import suggest
 from sim.report.sides import Side
 from sim.stats import Floats, Mean, Ratio
 from sim.stats.inference import Rank, Verdict, permutation_p, spearman, verdict
@@ -19,6 +20,8 @@ from sim.stats.shape import Common, Humps, Quantile, common, humps, quantile_int
 from sim.stats.strata import Pooled, compare_blocked, pooled
 
 IMBALANCE = "load_tokens_max_over_mean"
+SHOWN = ("samples_per_s", "group_completion_p95_s", "load_tokens_max_over_mean", "prefill_tokens")
+"""Metrics that are compared unless others are named, where both sides have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,19 @@ def contrast(baseline: Side, candidate: Side, metrics: Sequence[str], lines: Lin
 def shared_metrics(baseline: Side, candidate: Side) -> list[str]:
     """Metrics that both sides have."""
     return [name for name in baseline.metrics if name in candidate.metrics]
+
+
+def chosen_metrics(baseline: Side, candidate: Side, names: Sequence[str]) -> list[str]:
+    """The metrics asked for, or the usual ones that both sides have."""
+    for name in names:
+        if name not in METRICS:
+            raise ScenarioError(f"unknown metric {name!r}; {suggest(name, METRICS)}")
+    if names:
+        return list(dict.fromkeys(names))
+    known = shared_metrics(baseline, candidate)
+    if not known:
+        raise ScenarioError(f"{baseline.path} and {candidate.path} have no metric in common")
+    return [name for name in SHOWN if name in known] or known[:4]
 
 
 def log_ratios(baseline: Side, candidate: Side, metric: str) -> pl.DataFrame:

@@ -44,6 +44,15 @@ class Sweep:
     """Every field that some variant sets."""
     variants: tuple[Variant, ...]
 
+    def select(self, *, pairs: int | None = None, seed: int | None = None) -> "Sweep":
+        """The sweep with other pairs or another seed, in every variant."""
+
+        def changed(variant: Variant) -> Variant:
+            return Variant(variant.name, variant.settings, variant.scenario.select(pairs=pairs, seed=seed))
+
+        base = self.scenario.select(pairs=pairs, seed=seed)
+        return Sweep(base, self.paths, tuple(changed(variant) for variant in self.variants))
+
 
 def load_sweep(path_or_name: str | Path, overrides: Sequence[str] = (), vary: Sequence[str] = ()) -> Sweep:
     """The sweep of a file; ``vary`` names fields as ``path=a,b,c``, in place of those of its ``sweep`` block.

@@ -1,0 +1,1 @@
+"""What commands print, where that takes more than a few lines."""
