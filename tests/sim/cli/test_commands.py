@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sim.cli import main
+from sim.cli._commands import COMMANDS
 from sim.log.packed import unpack
 from sim.log.store import Journal
 from sim.scenario import load_scenario, schema, shipped
@@ -128,6 +129,13 @@ def test_help_imports_nothing_slow() -> None:
     code = f"import sys; from sim.cli import _commands; print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_each_command_stands_in_a_file_of_its_own() -> None:
+    """Whoever looks for a command finds it, with its options, under its name."""
+    assert [each.callback.__module__ for each in COMMANDS] == [f"sim.cli._{each.name}" for each in COMMANDS]
+    found = {path.stem.removeprefix("_") for path in (ROOT / "sim" / "cli").glob("_*.py")}
+    assert found - {each.name for each in COMMANDS} == {"_init__", "commands", "complete", "main", "options", "progress"}
 
 
 def test_run_as_json_is_alone_on_stdout_and_without_places(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
