@@ -135,7 +135,14 @@ def test_each_command_stands_in_a_file_of_its_own() -> None:
     """Whoever looks for a command finds it, with its options, under its name."""
     assert [each.callback.__module__ for each in COMMANDS] == [f"sim.cli._{each.name}" for each in COMMANDS]
     found = {path.stem.removeprefix("_") for path in (ROOT / "sim" / "cli").glob("_*.py")}
-    assert found - {each.name for each in COMMANDS} == {"_init__", "commands", "complete", "main", "options", "progress"}
+    assert found - {each.name for each in COMMANDS} == {
+        "_init__",
+        "commands",
+        "complete",
+        "main",
+        "options",
+        "progress",
+    }
 
 
 def test_run_as_json_is_alone_on_stdout_and_without_places(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
