@@ -113,19 +113,28 @@ def steps_of(batches: Batches, ms: Floats, device: str, model: str, tp: int) -> 
     )
 
 
-def random_batches(count: int, kv_tokens: int, seed: int) -> Batches:
+CHUNKS: Final = (1, 3)
+LONGEST: Final = 12_000
+"""Chunks of a batch, and the longest mean context, of the batches that shipped profiles are fitted to."""
+
+
+def random_batches(
+    count: int, kv_tokens: int, seed: int, *, chunks: tuple[int, int] = CHUNKS, longest: float = LONGEST
+) -> Batches:
     """A third each of prefill, decode and mixed batches within the KV memory of an engine.
 
-    Chunks up to budgets of 512, 2048 and 8192 tokens, one to three of them, half on a prefix of 256 to 24k; 1 to 256
-    decodes with contexts lognormal around a centre of 128 to 12k.
+    Chunks up to budgets of 512, 2048 and 8192 tokens, ``chunks`` of them at least and at most, half on a prefix of 256
+    to twice ``longest`` tokens; 1 to 256 decodes with contexts lognormal around a centre of 128 to ``longest``.
     """
     chance = np.random.Generator(np.random.PCG64(seed))
     kept: list[tuple[list[float], list[float], float, float]] = []
     while len(kept) < count:
         kind = len(kept) % 3
-        new, before = _random_chunks(chance) if kind != 1 else ([0.0] * 3, [0.0] * 3)
+        new, before = (
+            _random_chunks(chance, chunks, 2 * longest) if kind != 1 else ([0.0] * chunks[1], [0.0] * chunks[1])
+        )
         decodes = float(np.floor(np.exp(chance.uniform(0, np.log(257))))) if kind != 0 else 0.0
-        centre = np.exp(chance.uniform(np.log(128), np.log(12_000)))
+        centre = np.exp(chance.uniform(np.log(128), np.log(longest)))
         context = float(np.mean(chance.lognormal(np.log(centre), 0.5, int(decodes)))) if decodes else 0.0
         if sum(new) + sum(before) + decodes * context <= kv_tokens:
             kept.append((new, before, decodes, float(np.rint(context))))
@@ -133,14 +142,16 @@ def random_batches(count: int, kv_tokens: int, seed: int) -> Batches:
     return Batches(*columns)
 
 
-def _random_chunks(chance: np.random.Generator) -> tuple[list[float], list[float]]:
-    budget, count = int(chance.choice([512, 2048, 8192])), int(chance.integers(1, 4))
+def _random_chunks(
+    chance: np.random.Generator, chunks: tuple[int, int], prefix: float
+) -> tuple[list[float], list[float]]:
+    budget, count = int(chance.choice([512, 2048, 8192])), int(chance.integers(chunks[0], chunks[1] + 1))
     tokens = int(np.exp(chance.uniform(np.log(16 * count), np.log(budget))))
     cuts = np.sort(chance.integers(1, tokens, count - 1))
     sizes = np.diff([0, *cuts, tokens])
-    new = [float(size) for size in sizes] + [0.0] * (3 - count)
+    new = [float(size) for size in sizes] + [0.0] * (chunks[1] - count)
     before = [
-        float(np.floor(np.exp(chance.uniform(np.log(256), np.log(24_000))))) if size and chance.random() < 0.5 else 0.0
+        float(np.floor(np.exp(chance.uniform(np.log(256), np.log(prefix))))) if size and chance.random() < 0.5 else 0.0
         for size in new
     ]
     return new, before

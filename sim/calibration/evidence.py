@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.calibration.compose import compose, random_batches, steps_of
+from sim.calibration.compose import CHUNKS, LONGEST, compose, random_batches, steps_of
 from sim.calibration.fit import CHUNK, CTX, LINEAR, PAIR, SEQ, Fit, by_phase, design, fit
 from sim.calibration.mixed import Place, mixed_steps
 from sim.calibration.operators import Operators
 from sim.calibration.published import DEVICES, LOOPS, Compared, closed_loop, saturated
-from sim.calibration.steps import PHASES, Steps
+from sim.calibration.steps import PHASES, Floats, Steps
 from sim.calibration.tables import Column, choose, read_table
 from sim.cost import _memory, _models, _profiles
 from sim.cost._devices import DEVICES as CARDS
@@ -81,20 +81,62 @@ def static_fit(folder: Path, device: str, model: str, tp: int, phase: str) -> Fi
 @cache
 def composed_fit(folder: Path, device: str, model: str, tp: int) -> tuple[dict[str, float], float]:
     """Errors by phase of a fit to 900 batches on 600 others; how far its steps are from the shipped coefficients'."""
-    shape, shipped = _shape(model), _profiles.find(device=DEVICES[device], model=model, tp=tp)
-    assert shipped is not None
-    kv = _memory.profile_capacity(shipped, DEVICES[device], memory_share=MEMORY_SHARE, other_gib=OTHER_GIB)
-    operators, parts = Operators(folder, device), []
-    for count, seed in ((900, 1), (600, 2)):
-        batches = random_batches(count, kv, seed)
-        ms = compose(batches, operators, shape, tp, BANDWIDTH[device])
-        parts.append(steps_of(batches, ms, DEVICES[device], model, tp))
+    shipped = _shipped(device, model, tp)
+    parts = [_composed_steps(folder, device, model, tp, count=count, seed=seed) for count, seed in ((900, 1), (600, 2))]
     found = fit(parts[0], knots=COMPOSED_KNOTS, resamples=0)
     _, table = design(parts[1], found.knots, {})
-    own = [shipped.times["t0_ms"], *(ms for _, ms in shipped.token_ms), *(shipped.times[name] for name in LINEAR)]
-    fitted, said = table @ found.values, table @ np.array(own)
+    fitted, said = table @ found.values, table @ _coefficients(shipped)
     errors = by_phase(fitted / parts[1].ms - 1, parts[1].phase)
     return {name: errors[name][0] for name in PHASES}, float(np.abs(fitted / said - 1).mean() * 100)
+
+
+@cache
+def beyond_fit(folder: Path, device: str, model: str, tp: int) -> dict[str, tuple[float, float]] | None:
+    """Errors by phase of shipped coefficients on 600 batches in that part of their region that the fit has not seen.
+
+    Batches of more chunks than any that was fitted, with contexts and prefixes up to the longest of the region. None:
+    the region is that of the fit.
+    """
+    shipped = _shipped(device, model, tp)
+    assert shipped.region is not None
+    chunks, longest = int(shipped.region["chunks"][1]), shipped.region["mean_context"][1]
+    if chunks == CHUNKS[1] and longest == LONGEST:
+        return None
+    steps = _composed_steps(
+        folder, device, model, tp, count=600, seed=3, chunks=(min(CHUNKS[1] + 1, chunks), chunks), longest=longest
+    )
+    _, table = design(steps, [start for start, _ in shipped.token_ms], {})
+    return by_phase(table @ _coefficients(shipped) / steps.ms - 1, steps.phase)
+
+
+def _shipped(device: str, model: str, tp: int) -> _profiles.Profile:
+    found = _profiles.find(device=DEVICES[device], model=model, tp=tp)
+    assert found is not None
+    return found
+
+
+def _coefficients(profile: _profiles.Profile) -> Floats:
+    """As the columns of a design have them."""
+    linear = (profile.times[name] for name in LINEAR)
+    return np.array([profile.times["t0_ms"], *(ms for _, ms in profile.token_ms), *linear])
+
+
+def _composed_steps(
+    folder: Path,
+    device: str,
+    model: str,
+    tp: int,
+    *,
+    count: int,
+    seed: int,
+    chunks: tuple[int, int] = CHUNKS,
+    longest: float = LONGEST,
+) -> Steps:
+    shipped = _shipped(device, model, tp)
+    kv = _memory.profile_capacity(shipped, DEVICES[device], memory_share=MEMORY_SHARE, other_gib=OTHER_GIB)
+    batches = random_batches(count, kv, seed, chunks=chunks, longest=longest)
+    ms = compose(batches, Operators(folder, device), _shape(model), tp, BANDWIDTH[device])
+    return steps_of(batches, ms, DEVICES[device], model, tp)
 
 
 def _joint(folder: Path) -> Iterator[Sequence[str]]:
@@ -116,6 +158,17 @@ def _composed(folder: Path) -> Iterator[Sequence[str]]:
                 cells.append(f"{np.mean([errors[phase] for errors, _ in own]):.1f} ({known:.1f})")
             apart = max(apart for _, apart in own)
             yield f"{device[:4]}, {kind} ({len(chosen)})", *cells, f"{apart:.1f}"
+
+
+def _beyond(folder: Path) -> Iterator[Sequence[str]]:
+    for row in _rows(folder, "fit_errors_composed"):
+        device, model, tp = row["device"], row["model"], int(row["tp"])
+        if row["form"] != "knots" or (errors := beyond_fit(folder, device, model, tp)) is None:
+            continue
+        region = _shipped(device, model, tp).region
+        assert region is not None
+        most = f"{region['chunks'][1]:g} chunks, contexts of {region['mean_context'][1]:,.0f}"
+        yield f"{device[:4]}, {model} tp{tp}", most, *(_stroke(errors[phase]) for phase in PHASES)
 
 
 def _static(folder: Path) -> Iterator[Sequence[str]]:
@@ -177,6 +230,11 @@ SECTIONS: Final[dict[str, Section]] = {
         "steps composed from operators, mean error over models (published), and the model farthest from what ships",
         ("models", *PHASES, "farthest from the shipped coefficients"),
         _composed,
+    ),
+    "beyond": (
+        "shipped coefficients on batches beyond those of their fit, as far as their region reaches",
+        ("profile", "region up to", *PHASES),
+        _beyond,
     ),
     "static": (
         "whole steps of static batches at tp 8, error of configurations left out (published)",

@@ -5,12 +5,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from sim.calibration import evidence
 from sim.calibration.compose import Batches, compose
-from sim.calibration.evidence import BANDWIDTH, composed_fit, has_experts
+from sim.calibration.evidence import BANDWIDTH, beyond_fit, composed_fit, has_experts
+from sim.calibration.fit import by_phase, design
 from sim.calibration.operators import Operators
+from sim.calibration.published import DEVICES
 from sim.calibration.steps import PHASES
 from sim.calibration.tables import choose
-from sim.cost import _models
+from sim.cost import _models, _profiles
 from sim.errors import ScenarioError
 from tests.sim.calibration.shipped import DATA, rows
 
@@ -114,3 +117,26 @@ def test_average_errors_are_the_published_ones(device: str, experts: bool) -> No
         own = np.mean([composed_fit(DATA, row["device"], row["model"], int(row["tp"]))[0][phase] for row in chosen])
         published = np.mean([float(row[f"{phase}_mape"]) for row in chosen])
         assert own == pytest.approx(published, abs=1.0), phase
+
+
+@pytest.mark.parametrize("device", ["A100-SXM-80GB", "H100-SXM-80GB"])
+def test_a_region_reaches_as_far_as_its_coefficients_hold(device: str) -> None:
+    """Batches beyond the fit, within the region: no phase is a point worse than the error that the profile states."""
+    found = beyond_fit(DATA, device, "qwen3-8b", 1)
+    assert found is not None
+    stated = _profiles.find(device=DEVICES[device], model="qwen3-8b", tp=1).error_percent
+    assert all(found[phase][0] < stated[phase][0] + 1 for phase in PHASES)
+
+
+def test_a_region_that_is_the_fits_has_nothing_beyond() -> None:
+    """Nothing was held against batches beyond the fit, so nothing is said of them."""
+    assert beyond_fit(DATA, "A100-SXM-80GB", "llama-3-8b", 1) is None
+
+
+def test_coefficients_can_fail_beyond_their_fit() -> None:
+    """The check is able to fail: on H100 at tp 8 decode steps of long contexts are far off."""
+    steps = evidence._composed_steps(DATA, "H100-SXM-80GB", "llama-3-8b", 8, count=300, seed=3, longest=100_000)
+    shipped = evidence._shipped("H100-SXM-80GB", "llama-3-8b", 8)
+    _, table = design(steps, [start for start, _ in shipped.token_ms], {})
+    errors = by_phase(table @ evidence._coefficients(shipped) / steps.ms - 1, steps.phase)
+    assert errors["decode"][1] > 20
