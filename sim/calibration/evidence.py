@@ -105,7 +105,7 @@ def beyond_fit(folder: Path, device: str, model: str, tp: int) -> dict[str, tupl
     steps = _composed_steps(
         folder, device, model, tp, count=600, seed=3, chunks=(min(CHUNKS[1] + 1, chunks), chunks), longest=longest
     )
-    _, table = design(steps, [start for start, _ in shipped.token_ms], {})
+    _, table = design(steps, tuple(start for start, _ in shipped.token_ms), {})
     return by_phase(table @ _coefficients(shipped) / steps.ms - 1, steps.phase)
 
 
