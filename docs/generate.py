@@ -25,6 +25,7 @@ from sim.scenario import _presets  # noqa: E402
 from sim.scenario._fleet import FleetModel  # noqa: E402
 from sim.scenario._model import (  # noqa: E402
     AllocationModel,
+    AssumptionModel,
     BudgetModel,
     PrecisionModel,
     RangeModel,
@@ -45,6 +46,21 @@ names.
       engines:
         new: {count: 2, engine: {preset: sglang, device: h100-80gb, model: llama-3-8b}}
         old: {count: 4, engine: {preset: vllm, device: a100-80gb, model: llama-3-8b}}
+"""
+ASSUMPTIONS = """
+    assumptions:
+      - field: fleet.engine.cost.slowdown
+        range: [1.0, 1.45]
+        basis: measured
+        who: two hours of step timings under load
+        gpu_hours: 2
+      - field: fleet.engine.visibility
+        values: [at_schedule]
+        says: the engine may share a prefix as soon as it is scheduled
+
+A field with neither range nor values says how its value is known and is not varied. What the file does not mention,
+`windtunnel review` takes from its own list, with ranges of its own. Cells, and so stored results, are the same with
+and without this block.
 """
 REFERENCE = ROOT / "docs" / "reference"
 HEAD = "<!-- Written by docs/generate.py from the code; edit the docstrings there and run `make docs`. -->\n\n"
@@ -286,6 +302,7 @@ def scenario() -> str:
         ),
         ("`router`", f"{model_keys(RouterModel)}\nPolicies: [policies.md](policies.md).\n{parts(Around)}"),
         ("`replications`", f"{model_keys(ReplicationsModel)}{stops()}"),
+        ("`assumptions`, a list", f"{said(AssumptionModel, model_keys(AssumptionModel))}{ASSUMPTIONS}"),
         ("`sweep`", f"{said(SweepModel, model_keys(SweepModel))}{SWEEP}\n### A range\n\n{model_keys(RangeModel)}"),
     ]
     opening = (

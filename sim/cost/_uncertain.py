@@ -47,11 +47,31 @@ def _stated(profile: Profile, streams: Streams | None) -> Profile:
     z = streams.column(STREAM).standard_normal(2).tolist()
     spread = math.sqrt(math.pi / 2) / 100
     prefill, decode = (math.exp(spread * errors[name][0] * each) for name, each in zip(known, z, strict=True))
+    return scaled(profile, prefill, decode)
+
+
+def scaled(profile: Profile, prefill: float, decode: float) -> Profile:
+    """The profile with what long steps and prefill are made of times one factor, and the rest times another."""
+    if prefill == decode == 1:
+        return profile
     return replace(
         profile,
         times={name: value * (prefill if name in _PREFILL else decode) for name, value in profile.times.items()},
-        token_ms=tuple((at, ms * (prefill if at >= LONG_TOKENS else decode)) for at, ms in profile.token_ms),
+        token_ms=tuple((at, ms * (prefill if at >= LONG_TOKENS else decode)) for at, ms in _cut(profile.token_ms)),
     )
+
+
+def factored(prefill: float, decode: float) -> str:
+    """Factors that are not 1, for a description."""
+    return "" if prefill == decode == 1 else f", prefill times {prefill:g}, decode times {decode:g}"
+
+
+def _cut(token_ms: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    """A piece that spans ``LONG_TOKENS`` in two: its far end is prefill's."""
+    if any(at == LONG_TOKENS for at, _ in token_ms):
+        return token_ms
+    slope = next(ms for at, ms in reversed(token_ms) if at < LONG_TOKENS)
+    return tuple(sorted((*token_ms, (LONG_TOKENS, slope))))
 
 
 def _bootstrap(profile: Profile, streams: Streams | None) -> Profile:

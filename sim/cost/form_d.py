@@ -18,7 +18,7 @@ from sim.cost import _profiles
 from sim.cost._coefficients import Coefficients
 from sim.cost._compile import Knobs, coefficients
 from sim.cost._profiles import Profile
-from sim.cost._uncertain import Uncertainty, draw
+from sim.cost._uncertain import Uncertainty, draw, factored, scaled
 from sim.rng import Streams
 
 
@@ -37,6 +37,11 @@ class FormD:
     """Host time of every step. Absent: 1.5 ms; 1.0 ms on H100 with asynchronous scheduling."""
     host1_ms: float | None = None
     """Host time of each sequence of a step. Absent: 0; 0.04 ms on H100 with synchronous scheduling."""
+    prefill_factor: float = field(default=1.0, metadata={"min": 0.01, "max": 100})
+    """Multiplies what long steps and prefill are made of (token cost from 256 tokens on, pairs, chunks), for questions
+    of the kind: what if the measurement is off?"""
+    decode_factor: float = field(default=1.0, metadata={"min": 0.01, "max": 100})
+    """The same for everything else of the profile: base of a step, short steps, decoding sequences, their contexts."""
     uncertainty: Uncertainty = "none"
     """What each replication draws its coefficients from: the profile's ``stated`` error or its ``bootstrap``."""
 
@@ -76,15 +81,17 @@ class FormD:
     ) -> Coefficients:
         """Coefficients in ticks of ``tick_s`` seconds; ``streams`` are those of a replication that draws its own."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
+        drawn = draw(profile, self.uncertainty, streams)
         knobs = self._knobs.resolve(profile, device, overlap)
-        return coefficients(draw(profile, self.uncertainty, streams), knobs, tick_s)
+        return coefficients(scaled(drawn, self.prefill_factor, self.decode_factor), knobs, tick_s)
 
     def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
         """Profile, its status, and the knobs as they resolve: what a reader must know of the cost in use."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
         draw(profile, self.uncertainty, None)
         slowdown, host0, host1 = self._knobs.resolve(profile, device, overlap)
-        drawn = "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
+        drawn = factored(self.prefill_factor, self.decode_factor)
+        drawn += "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
         return (
             f"{profile.name} ({profile.status}), slowdown {slowdown:g}, host0_ms {host0:g}, host1_ms {host1:g}{drawn}"
         )

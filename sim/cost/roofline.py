@@ -14,7 +14,7 @@ from sim.cost._analytic import GPUS, Gpu
 from sim.cost._coefficients import Coefficients
 from sim.cost._compile import Knobs, coefficients
 from sim.cost._profiles import Profile
-from sim.cost._uncertain import draw
+from sim.cost._uncertain import draw, factored, scaled
 from sim.errors import ScenarioError
 from sim.rng import Streams
 
@@ -35,6 +35,11 @@ class Roofline:
     """Host time of every step. Absent: by device, as of form_d."""
     host1_ms: float | None = None
     """Host time of each sequence of a step. Absent: by device, as of form_d."""
+    prefill_factor: float = field(default=1.0, metadata={"min": 0.01, "max": 100})
+    """Multiplies what long steps and prefill are made of (token cost from 256 tokens on, pairs, chunks), for questions
+    of the kind: what if the measurement is off?"""
+    decode_factor: float = field(default=1.0, metadata={"min": 0.01, "max": 100})
+    """The same for everything else of the profile: base of a step, short steps, decoding sequences, their contexts."""
     uncertainty: Literal["none", "stated"] = "none"
     """``stated``: each replication draws its coefficients within the error that the roofline has on like models."""
     peak_tflops: float | None = None
@@ -87,15 +92,17 @@ class Roofline:
     ) -> Coefficients:
         """Coefficients in ticks of ``tick_s`` seconds; ``streams`` are those of a replication that draws its own."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
+        drawn = draw(profile, self.uncertainty, streams)
         knobs = self._knobs.resolve(profile, device, overlap)
-        return coefficients(draw(profile, self.uncertainty, streams), knobs, tick_s)
+        return coefficients(scaled(drawn, self.prefill_factor, self.decode_factor), knobs, tick_s)
 
     def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
         """What a reader must know of the cost in use."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
         draw(profile, self.uncertainty, None)
         slowdown, host0, host1 = self._knobs.resolve(profile, device, overlap)
-        drawn = "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
+        drawn = factored(self.prefill_factor, self.decode_factor)
+        drawn += "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
         return f"{profile.name} (estimated), slowdown {slowdown:g}, host0_ms {host0:g}, host1_ms {host1:g}{drawn}"
 
     @property

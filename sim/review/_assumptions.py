@@ -1,24 +1,46 @@
 """The assumptions register: what a scenario takes for given, where each value comes from, and who could measure it.
 
-measured     on the device, or recorded; the profile or the file says how
+measured     on the device, or recorded; the profile, the file or the scenario's author says how
 documented   a default of the product or of the device, from its source or from docs/calibration.md
-guessed      everything else: what a scenario states counts as guessed, as a file cannot say how its author knew
+guessed      everything else: what a scenario states counts as guessed until its author says how it is known
+
+Each entry names its fields and the range they may lie in, or why it cannot be varied. What the scenario says under
+``assumptions`` takes the place of an entry of the same field. Ranges where nobody gives one:
+
+    rate and host time      what devices differ by (docs/calibration.md)
+    cost of a step          twice the mean absolute error that the profile states, each phase by itself; 0.8 to 1.25
+                            where none is stated
+    KV room                 10 % either way where computed, 20 % where stated
+    lengths, delays, rates  0.8 to 1.25 of what is stated; caps the same; periods and delays of reports half to double
 """
 
 import dataclasses
+import typing
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
+from sim import registry
 from sim.cost._profiles import Profile
 from sim.engine.spec import PRESETS, EngineSpec, resolve
+from sim.errors import ScenarioError
+from sim.review._knobs import Knob, brief
 from sim.review._model import Table
-from sim.scenario import Cell, EngineType, kv_tokens
+from sim.router.reads import SIGNALS, reads
+from sim.scenario import Cell, EngineType, Scenario, kv_tokens, place_in, value_at
 from sim.scenario._fleet import shape_of
 
-HEAD: Final = ("id", "assumption", "value", "basis", "range", "who could measure it")
+HEAD: Final = ("id", "assumption", "value", "basis", "range", "field", "who could measure it", "GPU-hours")
 RECORDED: Final = ("trace", "serving_run", "requests")
 _RUN: Final = "one run of the real fleet"
 _STEPS: Final = "step timings of one engine (windtunnel calibrate)"
+_ARGUMENTS: Final = "the engine's start arguments"
+_LOGS: Final = "lengths and times of a real job's log"
+_STATED: Final = (0.8, 1.25)
+_CALIBRATION_H: Final = 1.0
+"""Hours of one engine that step timings take; a start of an engine and a run of the fleet take the next two."""
+_START_H: Final = 0.1
+_RUN_H: Final = 0.5
 
 
 def profile_of(kind: EngineType, cell: Cell) -> Profile | None:
@@ -28,42 +50,186 @@ def profile_of(kind: EngineType, cell: Cell) -> Profile | None:
     return profile if isinstance(profile, Profile) else None
 
 
-def register(cell: Cell, real_run_noise: float) -> Table:
-    """Of the baseline's cell: the arms differ in one field alone."""
-    found = [*_engines(cell), *_around(cell), *_workload(cell), *_noise(cell, real_run_noise)]
-    rows = [(f"A{number}", *row) for number, row in enumerate(found, 1)]
-    note = "What the scenario states itself counts as guessed until its author says how it is known."
+def register(knobs: list[Knob]) -> Table:
+    """The table of the register; knobs as ``assumptions`` gives them."""
+    rows = [
+        (
+            each.id,
+            each.name + (f": {each.says}" if each.says else ""),
+            each.value,
+            each.basis,
+            each.range if each.is_varied else f"not varied: {each.fixed}",
+            ", ".join(each.fields) or "–",
+            each.who or "–",
+            "–" if each.gpu_hours is None else f"{each.gpu_hours:g}",
+        )
+        for each in knobs
+    ]
+    note = "What the scenario states itself counts as guessed until its author says how it is known (`assumptions`)."
     return Table("4.1", "Assumptions", HEAD, rows, note)
 
 
-def _engines(cell: Cell) -> Iterator[tuple[str, ...]]:
+def assumptions(scenario: Scenario, candidate: str, change: str) -> list[Knob]:
+    """Everything that both arms take for given; the field in which they differ is what is asked, and no assumption."""
+    cell = scenario.arms[scenario.baseline]
+    stated = [_stated(scenario, index, candidate) for index in range(len(scenario.assumptions))]
+    own = [field for each in stated for field in each.fields]
+    derived = [
+        each
+        for each in (*_engines(cell), *_around(scenario, candidate), *_workload(cell), *_noise(scenario))
+        if not any(_is_part(field, other) for field in each.fields for other in own)
+    ]
+    kept = [_held(each, change) for each in (*stated, *derived)]
+    return [replace(each, id=f"A{number}") for number, each in enumerate(kept, 1)]
+
+
+def _held(knob: Knob, change: str) -> Knob:
+    if knob.is_varied and any(_is_part(field, change) for field in knob.fields):
+        return replace(knob, fixed="the arms differ in it")
+    return knob
+
+
+def _is_part(one: str, other: str) -> bool:
+    """Whether one path is the other, or part of it."""
+    shorter, longer = sorted((one.split("."), other.split(".")), key=len)
+    return longer[: len(shorter)] == shorter
+
+
+def _stated(scenario: Scenario, index: int, candidate: str) -> Knob:
+    """An entry of the scenario's own; ScenarioError where it makes the arms the same."""
+    each = scenario.assumptions[index]
+    arm = next((a for a in (scenario.baseline, candidate) if place_in(each.field, a)), None)
+    place = place_in(each.field, arm) if arm else None
+    present = value_at(scenario.arms[arm].resolved, place) if arm and place else None
+    is_number = isinstance(present, int | float) and not isinstance(present, bool)
+    for end in each.ends if arm else ():
+        there = scenario.varied({each.field: end}, each.origin)
+        if there.arms[scenario.baseline].hash == there.arms[candidate].hash:
+            raise ScenarioError(
+                f"{each.origin}: with {each.field} set in both, {scenario.baseline} and {candidate} are the same: "
+                "what the arms differ in is what is asked, not what is taken for given"
+            )
+    return Knob(
+        name=each.field,
+        value=brief(present),
+        basis=each.basis,
+        who=each.who or "",
+        gpu_hours=each.gpu_hours,
+        fields=(each.field,),
+        low=each.range[0] if each.range else None,
+        high=each.range[1] if each.range else None,
+        centre=present if is_number and each.range else None,
+        options=tuple(value for value in each.values if value != present),
+        is_whole=bool(each.range)
+        and all(isinstance(end, int) for end in each.ends)
+        and (present is None or isinstance(present, int)),
+        fixed=("" if each.ends else "no range is given") if arm else "a field of neither arm",
+        says=each.says or "",
+    )
+
+
+def _engines(cell: Cell) -> Iterator[Knob]:
     for kind in cell.fleet:
-        yield _step_cost(kind, cell)
-        engine = kind.engine
-        cost = cell_part(cell, kind).get("cost", {})
-        for key, what in (("slowdown", "steady rate over burst rate"), ("host0_ms", "host time of a step")):
-            if key in cost:
-                value, given = cost[key], cost[key] is not None
-                shown = f"{value:g}" if given else "default of the device"
-                between = {"slowdown": "1.0 to 1.45", "host0_ms": "0.5 to 2.5"}[key]
-                yield (f"{kind.label}: {what}", shown, "guessed" if given else "documented", between, _STEPS)
-        room = f"{kv_tokens(kind, cell.base):,} tokens"
+        here = ".".join(str(part) for part in kind.place)
+        engine, hours = kind.engine, float(kind.engine.tp)
+        yield from _step_cost(kind, cell, here)
         stated = cell_part(cell, kind).get("kv_tokens") is not None
-        yield (
+        room = kv_tokens(kind, cell.base)
+        yield Knob(
             f"{kind.label}: KV room",
-            room,
+            f"{room:,} tokens",
             "guessed" if stated else "documented",
-            "–",
             "the engine's log at its start",
+            hours * _START_H,
+            (f"{here}.kv_tokens",),
+            (room,),
+            *((0.8, 1.2) if stated else (0.9, 1.1)),
+            1.0,
+            is_factor=True,
         )
-        yield (f"{kind.label}: siblings see a prefix", str(engine.visibility), _basis(kind, "visibility"), "–", _RUN)
-        changed = [f"{name}={getattr(engine, name)}" for name in _overridden(kind, cell)]
-        yield (
+        others = [name for name in ("at_schedule", "after_prefill") if name != engine.visibility]
+        yield Knob(
+            f"{kind.label}: siblings see a prefix",
+            str(engine.visibility),
+            _basis(kind, "visibility"),
+            _RUN,
+            _gpus(cell) * _RUN_H,
+            (f"{here}.visibility",),
+            options=tuple(others),
+        )
+        changed = _overridden(kind, cell)
+        for name, default in changed.items():
+            yield Knob(
+                f"{kind.label}: {name}",
+                brief(getattr(engine, name)),
+                "guessed",
+                _ARGUMENTS,
+                0.0,
+                (f"{here}.{name}",),
+                options=() if default is None else (default,),
+                fixed="the product has no default of it" if default is None else "",
+            )
+        yield Knob(
             f"{kind.label}: scheduler of {engine.preset}",
             "its defaults" + (f", but {', '.join(changed)}" if changed else ""),
-            "guessed" if changed else "documented",
-            "–",
-            "the engine's start arguments",
+            "documented",
+            _ARGUMENTS,
+            0.0,
+            fixed="several fields: name one under assumptions",
+        )
+
+
+def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
+    """The profile's error by phase, and the knobs that no table of operators has in it."""
+    own: dict[str, Any] = cell_part(cell, kind)["cost"]
+    profile, hours = profile_of(kind, cell), float(kind.engine.tp) * _CALIBRATION_H
+    errors = (profile.error_percent or {}) if profile else {}
+    basis: Any = "measured" if profile and profile.status == "measured" else "guessed"
+    if "prefill_factor" not in own:
+        names = [name for name in ("step_ms", "prefill_ms_per_token", "per_sequence_ms") if own.get(name)]
+        for name in names:
+            fields = (f"{here}.cost.{name}",)
+            yield Knob(
+                f"{kind.label}: cost of a step, {name}",
+                f"{own[name]:g}",
+                "guessed",
+                _STEPS,
+                hours,
+                fields,
+                (own[name],),
+                *_STATED,
+                1.0,
+                is_factor=True,
+            )
+        if not names:
+            fixed = "a cost model of your own: name its fields under assumptions"
+            yield Knob(f"{kind.label}: cost of a step", str(own["kind"]), "guessed", _STEPS, hours, fixed=fixed)
+        return
+    assert profile is not None
+    for phase, field in (("prefill", "prefill_factor"), ("decode", "decode_factor")):
+        off = 2 * errors[phase][0] / 100 if phase in errors else None
+        ends = _STATED if off is None else (max(1 - off, 0.1), 1 + off)
+        said = "error not stated" if off is None else f"±{errors[phase][0]:g} % mean error"
+        name = f"{kind.label}: cost of {phase}"
+        value = f"profile {profile.name}, {said}"
+        present = (own[field],)
+        yield Knob(name, value, basis, _STEPS, hours, (f"{here}.cost.{field}",), present, *ends, 1.0, is_factor=True)
+    knobs = (("slowdown", "steady rate over burst rate", 1.0, 1.45), ("host0_ms", "host time of a step, ms", 0.5, 2.5))
+    shown = kind.engine.cost.describe(**kind.hardware, base=cell.base, overlap=kind.engine.overlap)
+    for field, what, low, high in knobs:
+        given = own[field] is not None
+        present_value = float(shown.split(f"{field} ")[1].split(",")[0])
+        yield Knob(
+            f"{kind.label}: {what}",
+            f"{present_value:g}",
+            "guessed" if given else "documented",
+            _STEPS,
+            hours,
+            (f"{here}.cost.{field}",),
+            (),
+            min(low, present_value),
+            max(high, present_value),
+            present_value,
         )
 
 
@@ -75,19 +241,8 @@ def cell_part(cell: Cell, kind: EngineType) -> dict[str, Any]:
     return dict(part)
 
 
-def _step_cost(kind: EngineType, cell: Cell) -> tuple[str, ...]:
-    profile = profile_of(kind, cell)
-    if profile is None:
-        own = str(cell_part(cell, kind)["cost"]["kind"])
-        return (f"{kind.label}: cost of a step", own, "guessed", "not stated", _STEPS)
-    errors = profile.error_percent or {}
-    spread = ", ".join(f"{phase} ±{mean:g} %" for phase, (mean, _) in errors.items()) or "not stated"
-    basis = "measured" if profile.status == "measured" else "guessed"
-    return (f"{kind.label}: cost of a step", f"profile {profile.name}", basis, spread, _STEPS)
-
-
-def _overridden(kind: EngineType, cell: Cell) -> list[str]:
-    """Fields of the engine that are not what the class, its preset, its device and its model say."""
+def _overridden(kind: EngineType, cell: Cell) -> dict[str, Any]:
+    """Fields of the engine that are not what the class, its preset, its device and its model say, and what these do."""
     own = kind.engine
     described = shape_of(kind, cell.base)
     plain = resolve(
@@ -95,53 +250,188 @@ def _overridden(kind: EngineType, cell: Cell) -> list[str]:
         described[1] if described else None,
     )
     skipped = ("cost", "device", "model", "tp", "preset", "visibility", "kv_tokens", "memory_share", "other_gib")
-    return [
-        each.name
+    return {
+        each.name: getattr(plain, each.name)
         for each in dataclasses.fields(EngineSpec)
         if each.name not in skipped and getattr(kind.engine, each.name) != getattr(plain, each.name)
-    ]
+    }
 
 
-def _basis(kind: EngineType, name: str) -> str:
+def _basis(kind: EngineType, name: str) -> Any:
     known = PRESETS[kind.engine.preset].get(name)
     return "documented" if known == getattr(kind.engine, name) else "guessed"
 
 
-def _around(cell: Cell) -> Iterator[tuple[str, ...]]:
+def _gpus(cell: Cell) -> float:
+    return float(sum(kind.count * kind.engine.tp for kind in cell.fleet))
+
+
+def _around(scenario: Scenario, candidate: str) -> Iterator[Knob]:
+    cell = scenario.arms[scenario.baseline]
     router = cell.resolved["router"]
-    yield ("network", "none: a message takes no time", "guessed", "0 to 2 ms", "ping between router and engines")
-    yield ("router: time on the way", f"{router['overhead_s']:g} s", "guessed", "0 to 5 ms", "the router's own metrics")
-    if router.get("decision"):
-        yield ("router: cost of a decision", _short(router["decision"]), "guessed", "–", "a profile of the router")
-    if router.get("telemetry"):
-        yield ("router: age of reports", _short(router["telemetry"]), "guessed", "–", "the router's configuration")
-    client = cell.resolved["client"]
-    caps = {key: value for key, value in client.items() if "in_flight" in key or key == "max_sessions_per_engine"}
-    shown = _short({key: value for key, value in caps.items() if value is not None}) or "no cap"
-    yield ("client: sessions under way", shown, "guessed", "–", "the job's configuration")
+    yield Knob(
+        "network",
+        "none: a message takes no time",
+        who="ping between router and engines",
+        gpu_hours=0.0,
+        fixed="not modelled; the router's time on the way stands for it",
+    )
+    overhead = router["overhead_s"]
+    yield Knob(
+        "router: time on the way, s",
+        f"{overhead:g}",
+        "guessed",
+        "the router's own metrics",
+        0.0,
+        ("router.overhead_s",),
+        (),
+        0.0,
+        max(0.005, 2 * overhead),
+        overhead,
+    )
+    if decision := router.get("decision"):
+        fields = tuple(f"router.decision.{key}" for key, value in decision.items() if key.endswith("_s") and value)
+        present = tuple(decision[field.rpartition(".")[2]] for field in fields)
+        who = "a profile of the router"
+        yield Knob(
+            "router: cost of a decision",
+            brief(decision),
+            "guessed",
+            who,
+            0.0,
+            fields,
+            present,
+            0.5,
+            2.0,
+            1.0,
+            is_factor=True,
+            fixed="" if fields else "it takes no time",
+        )
+    if telemetry := router.get("telemetry"):
+        read = any(reads(each.router.make_policy()) & {*SIGNALS} for each in _two(scenario, candidate))
+        for key, what in (("period_s", "time between reports, s"), ("delay_s", "age of reports at arrival, s")):
+            value = telemetry[key]
+            low, high = (value / 2, value * 2) if value else (0.0, telemetry["period_s"] / 10)
+            fixed = "" if read else "no policy reads reports"
+            who = "the router's configuration"
+            yield Knob(
+                f"router: {what}",
+                f"{value:g}",
+                "guessed",
+                who,
+                0.0,
+                (f"router.telemetry.{key}",),
+                (),
+                low,
+                high,
+                value,
+                fixed=fixed,
+            )
+    yield from _ties(scenario, candidate)
+    caps = {key: value for key, value in cell.resolved["client"].items() if key in _CAPS and value is not None}
+    for key, value in caps.items():
+        yield Knob(
+            f"client: {key}",
+            str(value),
+            "guessed",
+            "the job's configuration",
+            0.0,
+            (f"client.{key}",),
+            (value,),
+            *_STATED,
+            1.0,
+            is_factor=True,
+        )
+    if not caps:
+        fixed = "without a cap there is no number to vary: name one under assumptions"
+        yield Knob("client: sessions under way", "no cap", "guessed", "the job's configuration", 0.0, fixed=fixed)
 
 
-def _workload(cell: Cell) -> Iterator[tuple[str, ...]]:
+_CAPS: Final = ("max_sessions_in_flight", "max_sessions_per_engine", "max_groups_in_flight")
+
+
+def _two(scenario: Scenario, candidate: str) -> list[Cell]:
+    return [scenario.arms[scenario.baseline], scenario.arms[candidate]]
+
+
+def _ties(scenario: Scenario, candidate: str) -> Iterator[Knob]:
+    """A policy that leaves its rule for ties open: which one the product has may not be known."""
+    for cell in _two(scenario, candidate):
+        policy = cell.router.policy
+        for each in registry.parameters(type(policy)):
+            if each.name not in ("tie", "ties"):
+                continue
+            value = cell.router.parameters.get(each.name, each.default)
+            others = tuple(option for option in typing.get_args(each.annotation) if option != value)
+            documented = value == each.default
+            yield Knob(
+                f"arm {cell.arm}: rule for ties",
+                str(value),
+                "documented" if documented else "guessed",
+                "the router's source",
+                0.0,
+                (f"arms.{cell.arm}.router.policy.{each.name}",),
+                options=others,
+            )
+
+
+def _workload(cell: Cell) -> Iterator[Knob]:
     workload = cell.resolved["workload"]
-    if workload["kind"] in RECORDED:
-        names = ", ".join(path.name for path in cell.workload.files(cell.base)) or workload["kind"]
-        yield ("workload", f"recorded: {names}", "measured", "–", "–")
+    files = [path.name for path in cell.workload.files(cell.base)]
+    if workload["kind"] in RECORDED or workload["kind"] == "sessions":
+        shown = f"recorded: {', '.join(files) or workload['kind']}"
+        yield Knob("workload", shown, "measured", fixed="it was recorded")
         return
     for key in ("prompt", "turns", "output_tokens", "observation_tokens", "tool_delay_s", "arrivals"):
-        if workload.get(key) is not None:
-            yield (f"workload: {key}", _short(workload[key]), "guessed", "–", "lengths and times of a real job's log")
+        value = workload.get(key)
+        if value is None:
+            continue
+        fixed = ""
+        if value == 0:
+            fixed = "there is none"
+        elif key == "turns" and value == 1:
+            fixed = "a session has one turn"
+        elif key == "arrivals" and not any(each in value for each in ("groups_per_s", "rate_scale")):
+            fixed = "it has no rate"
+        yield Knob(
+            f"workload: {key}",
+            brief(value),
+            "guessed",
+            _LOGS,
+            0.0,
+            (f"workload.{key}",),
+            (value,),
+            *_STATED,
+            1.0,
+            is_factor=True,
+            work=1.25 if key == "turns" else 1.0,
+            fixed=fixed,
+        )
 
 
-def _noise(cell: Cell, real_run_noise: float) -> Iterator[tuple[str, ...]]:
-    noise = cell.noise
-    shown = f"speed {noise.engine_speed_sigma:g}, step {noise.step_sigma:g}"
-    yield ("engines: noise of speed and of steps", shown, "guessed", "0 to 0.05", "the same run repeated")
-    published = real_run_noise == 0.018
-    basis, said = ("measured", " (a rollout step's wall time, NeMo-RL 3663)") if published else ("guessed", "")
-    yield ("one real run: noise", f"{real_run_noise:.1%}{said}", basis, "1.8 % to 15 %", "the same run repeated")
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_short(each)}" for key, each in value.items() if each is not None)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _noise(scenario: Scenario) -> Iterator[Knob]:
+    noise = scenario.arms[scenario.baseline].noise
+    for name, what in (("engine_speed_sigma", "speed of engines"), ("step_sigma", "times of steps")):
+        value = getattr(noise, name)
+        who = "the same run repeated"
+        yield Knob(
+            f"noise of the {what}",
+            f"{value:g}",
+            "guessed",
+            who,
+            _gpus(scenario.arms[scenario.baseline]) * _RUN_H,
+            (f"fleet.noise.{name}",),
+            (),
+            0.0,
+            max(0.05, 2 * value),
+            value,
+        )
+    published = scenario.real_run_noise == 0.018
+    shown = f"{scenario.real_run_noise:.1%}" + (" (a rollout step's wall time, NeMo-RL 3663)" if published else "")
+    yield Knob(
+        "one real run: noise",
+        shown,
+        "measured" if published else "guessed",
+        "the same run repeated",
+        fixed="it moves the number of real pairs (part 11), no simulated ratio; 1.8 % to 15 % are published",
+    )

@@ -20,6 +20,8 @@ from sim.report.result import Result
 from sim.report.sides import first, read_side
 from sim.review._assumptions import profile_of
 from sim.review._checks import Check, verify
+from sim.review._knobs import Knob
+from sim.review._sensitivity import Centre, Sensitivity, registered, study
 from sim.rng import Streams
 from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
 from sim.sweep import run
@@ -80,6 +82,11 @@ class Evidence:
     """Of the two arms."""
     ledger: list[Entry]
     ablation: Ablation | None
+    assumptions: list[Knob]
+    """The register: what both arms take for given."""
+    sensitivity: Sensitivity | None
+    no_sensitivity: str
+    """Why nothing was varied."""
     coverage: dict[str, Coverage]
     checks: list[Check]
     plan: Plan | None
@@ -151,8 +158,14 @@ def gather(
     jobs: int | None = 1,
     fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    sensitivity_pairs: int | None = 0,
+    told: Callable[[str], None] | None = None,
 ) -> Evidence:
-    """Run the arms, or take what is stored, and look at it from all sides."""
+    """Run the arms, or take what is stored, and look at it from all sides.
+
+    ``sensitivity_pairs``: of every setting at which an assumption is varied; None: as many as a budget of requests
+    allows. ``told`` hears beforehand how many runs that takes.
+    """
     base = scenario.baseline
     change = the_change(scenario, candidate)
     taken = the_change(replace(scenario, baseline=candidate), ablation) if ablation else None
@@ -169,6 +182,16 @@ def gather(
     tables = {name: arm.tables() for name, arm in arms.items()}
     ledgers = [ledger(each) for each in tables.values()]
     planned, no_plan = _plan(scenario, sides, lines)
+    centre = Centre(
+        replace(scenario, arms={name: scenario.arms[name] for name in arms}),
+        candidate,
+        change[0],
+        found.findings[0].paired,
+        (arms[base], arms[candidate]),
+        lines.interest,
+        max(int(each.requests["pair"].eq(0).sum()) for each in tables.values()),
+    )
+    varied, not_varied = study(centre, sensitivity_pairs, out=out, jobs=jobs, fresh=fresh, told=told, progress=progress)
     return Evidence(
         scenario=scenario,
         baseline=base,
@@ -182,6 +205,9 @@ def gather(
         ablation=Ablation(ablation, taken, entries(ledgers[0], ledger(result.arms[ablation].tables())))
         if ablation and taken
         else None,
+        assumptions=registered(centre),
+        sensitivity=varied,
+        no_sensitivity=not_varied,
         coverage={name: _coverage(scenario.arms[name], each.engines) for name, each in tables.items()},
         checks=verify(scenario, (base, candidate), tables),
         plan=planned,

@@ -12,9 +12,12 @@ Ratios are turned so that more than 1 is better, whatever the metric's direction
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sim.review._model import Judgement
 from sim.stats import Ratio
+
+Decision = Literal["RUN", "DO NOT RUN", "undecided"]
 
 MOST_OUTSIDE = 0.2
 """Share of simulated time outside the calibrated region beyond which nothing is recommended."""
@@ -48,6 +51,13 @@ class Findings:
         return (1 / ratio, 1 / hi, 1 / lo) if self.lower_is_better else (ratio, lo, hi)
 
 
+def decision(oriented: tuple[float, float, float] | None, interest: float) -> Decision:
+    """What an interval alone says: ratio, lower and upper end, more than 1 is better; None is no interval."""
+    if oriented is None or (oriented[2] - oriented[1]) / 2 > interest / 2:
+        return "undecided"
+    return "DO NOT RUN" if oriented[2] < 1 + interest else "RUN"
+
+
 def judge(found: Findings, pairs: int) -> Judgement:
     """The recommendation; ``pairs`` are those that a real campaign would need, for its text."""
     reasons = list(_refusals(found))
@@ -58,7 +68,7 @@ def judge(found: Findings, pairs: int) -> Judgement:
     effect = f"ratio {found.paired.ratio:.3f} [{found.paired.lo:.3f}, {found.paired.hi:.3f}]"
     if hi < 1:
         return Judgement(f"DO NOT RUN: the candidate is predicted to be worse in {found.metric} ({effect})")
-    if hi < 1 + found.interest:
+    if decision(found.oriented, found.interest) == "DO NOT RUN":
         return Judgement(
             f"DO NOT RUN for {found.metric}: whatever gain there is lies below {found.interest:.0%} ({effect})"
         )

@@ -1,5 +1,6 @@
 """Scenarios: a YAML file becomes cells that can be run."""
 
+from sim.scenario._assumed import Assumption, Basis, place_in, value_at
 from sim.scenario._cell import RESULTS_VERSION, Cell
 from sim.scenario._check import Checked, Facts, check, differences, resolved_document
 from sim.scenario._find import locate, shipped
@@ -15,6 +16,8 @@ from sim.scenario._yaml import dump
 __all__ = [
     "DEFAULT_METRICS",
     "RESULTS_VERSION",
+    "Assumption",
+    "Basis",
     "Cell",
     "Checked",
     "EngineType",
@@ -32,9 +35,11 @@ __all__ = [
     "load_sweep",
     "load_workload",
     "locate",
+    "place_in",
     "presets",
     "resolved_document",
     "schema",
     "shipped",
     "spread_of_keys",
+    "value_at",
 ]

@@ -304,6 +304,7 @@ def resolved_document(scenario: Scenario) -> dict[str, Any]:
             place[last] = value
         if name in scenario.null_controls:
             arms[name]["null_control"] = True
+    stated = {"assumptions": [each.document for each in scenario.assumptions]} if scenario.assumptions else {}
     warm_up = {} if scenario.warm_up_s is None else {"warm_up_s": scenario.warm_up_s}
     stop = {} if scenario.stop is None else {"stop": scenario.stop.model_dump()}
     return {
@@ -312,6 +313,7 @@ def resolved_document(scenario: Scenario) -> dict[str, Any]:
         "arms": arms,
         "baseline": scenario.baseline,
         "replications": {"pairs": scenario.pairs, "seed": scenario.seed, **stop, **warm_up},
+        **stated,
         "metrics": list(scenario.metrics),
         "real_run_noise": scenario.real_run_noise,
     }

@@ -1,6 +1,6 @@
 """From a file to cells: read, lay overrides and arms over the base, validate, resolve."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -8,6 +8,7 @@ from typing import Any, Final
 from sim import registry
 from sim.errors import ScenarioError
 from sim.scenario import _merge
+from sim.scenario._assumed import Assumption, check_field, check_place, lay, place_in, value_at
 from sim.scenario._cell import Cell, make
 from sim.scenario._errors import PlacedError
 from sim.scenario._find import locate
@@ -21,6 +22,8 @@ BLOCKS: Final = tuple(CellModel.model_fields)
 
 DEFAULT_METRICS: Final = ("samples_per_s", "group_completion_p95_s", "load_tokens_max_over_mean", "prefill_tokens")
 
+
+NOWHERE: Final = Origin("--set", 0, ())
 
 _WORDS: Final = {type(None): "empty", str: "a text", int: "a number", float: "a number", list: "a list"}
 
@@ -49,6 +52,8 @@ class Scenario:
     """When there are enough pairs; None: after ``pairs``."""
     has_sweep: bool = False
     """The file names variants, for ``load_sweep``."""
+    assumptions: tuple[Assumption, ...] = ()
+    """What the file takes for given, in its words."""
 
     def select(
         self, *, pairs: int | None = None, seed: int | None = None, arms: Sequence[str] | None = None
@@ -75,6 +80,20 @@ class Scenario:
         if pairs is not None:
             return replace(self, arms=kept, pairs=pairs, seed=seed, stop=None)
         return replace(self, arms=kept, seed=seed)
+
+    def varied(self, settings: Mapping[str, Any], at: Origin = NOWHERE) -> "Scenario":
+        """The same question with fields set otherwise in every arm; ``arms.NAME.path`` is a field of one arm alone.
+
+        ScenarioError as for an arm's override; ``at`` is where it says that the values are written.
+        """
+        base = self.path.resolve().parent
+        documents, arms = dict(self.documents), {}
+        for name, cell in self.arms.items():
+            for field, value in settings.items():
+                if place := place_in(field, name):
+                    documents[name] = lay(documents[name], cell.resolved, place, value, at)
+            arms[name] = _cell(documents[name], name, self.seed, base)
+        return replace(self, arms=arms, documents=documents)
 
 
 def load_scenario(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Scenario:
@@ -129,7 +148,7 @@ def assemble(document: Document, path: Path) -> Scenario:
     arms = {name: _cell(each, name, model.replications.seed, base) for name, each in documents.items()}
     controls = frozenset(name for name, over in model.arms.items() if over.get("null_control"))
     _refuse_equal(arms, baseline, controls, document)
-    return Scenario(
+    scenario = Scenario(
         name=model.name,
         path=path,
         arms=arms,
@@ -143,7 +162,41 @@ def assemble(document: Document, path: Path) -> Scenario:
         warm_up_s=model.replications.warm_up_s,
         stop=model.replications.stop,
         has_sweep=model.sweep is not None,
+        assumptions=tuple(_assumptions(model, document)),
     )
+    _check_assumptions(scenario)
+    return scenario
+
+
+def _assumptions(model: ScenarioModel, document: Document) -> Iterator[Assumption]:
+    for index, each in enumerate(model.assumptions):
+        at = document.origin(("assumptions", index, "field"))
+        check_field(each.field, list(model.arms), BLOCKS, at)
+        range_ = None if each.range is None else (each.range[0], each.range[1])
+        yield Assumption(
+            each.field, range_, tuple(each.values or ()), each.basis, each.who, each.gpu_hours, each.says, at
+        )
+
+
+def _check_assumptions(scenario: Scenario) -> None:
+    """Every value must be one that an arm could set, and a range hold the value that the scenario has."""
+    seen: set[str] = set()
+    for each in scenario.assumptions:
+        if each.field in seen:
+            raise ScenarioError(f"{each.origin}: {each.field} stands here twice")
+        seen.add(each.field)
+        for end in each.ends:
+            scenario.varied({each.field: end}, each.origin)
+        for name, cell in scenario.arms.items():
+            place = place_in(each.field, name)
+            if place and not each.ends:
+                check_place(cell.resolved, place, each.origin)
+            present = None if place is None else value_at(cell.resolved, place)
+            if not isinstance(present, int | float) or isinstance(present, bool) or not each.range:
+                continue
+            low, high = each.range
+            if not low <= present <= high:
+                raise ScenarioError(f"{each.origin}: {each.field} is {present:g}, which {low:g} to {high:g} leaves out")
 
 
 def _baseline(model: ScenarioModel, document: Document) -> str:

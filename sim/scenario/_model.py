@@ -168,6 +168,38 @@ class SweepModel(Closed):
     )
 
 
+class AssumptionModel(Closed):
+    """Something that the scenario takes for given: how it is known, and within which range it may lie."""
+
+    field: Annotated[str, Field(min_length=1)] = Field(
+        description="Path of the field, as `--set` has it; `arms.NAME.path` for a field of one arm."
+    )
+    range: Annotated[list[int | float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="Lowest and highest value that it may have."
+    )
+    values: Annotated[list[Any], Field(min_length=1)] | None = Field(
+        default=None, description="Other values that it may have, instead of a range."
+    )
+    basis: Literal["measured", "documented", "guessed"] = Field(
+        default="guessed", description="How the value is known."
+    )
+    who: str | None = Field(default=None, description="Who could measure it, or how.")
+    gpu_hours: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="GPU-hours that measuring it takes."
+    )
+    says: str | None = Field(default=None, description="What is assumed, in words.")
+
+    @model_validator(mode="after")
+    def _check_range(self) -> "AssumptionModel":
+        if self.range is not None and self.values is not None:
+            raise refuse("has no place beside range: give one of them", "values")
+        if self.range is not None and not self.range[0] < self.range[1]:
+            raise refuse(
+                f"the low end must be below the high end, not {self.range[0]:g} and {self.range[1]:g}", "range"
+            )
+        return self
+
+
 class ScenarioModel(Closed):
     """The blocks of a file. The five of a cell are checked arm by arm, once the overrides are laid over them."""
 
@@ -183,6 +215,10 @@ class ScenarioModel(Closed):
     baseline: str | None = Field(default=None, description="The arm that others are compared with; absent: the first.")
     replications: ReplicationsModel = Field(default_factory=ReplicationsModel)
     sweep: SweepModel | None = Field(default=None, description="Variants of the scenario, for `windtunnel sweep`.")
+    assumptions: list[AssumptionModel] = Field(
+        default_factory=list,
+        description="What is taken for given, for `windtunnel review`: each is varied there, and the answer watched.",
+    )
     metrics: Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None, description="What is compared, by name."
     )

@@ -7,4 +7,4 @@ from sim.review._model import Part
 
 def assumptions(ev: Evidence) -> Part:
     """4: what is taken for given."""
-    return Part(4, "Assumptions register", tables=[register(ev.cell(ev.baseline), ev.scenario.real_run_noise)])
+    return Part(4, "Assumptions register", tables=[register(ev.assumptions)])

@@ -86,3 +86,32 @@ def test_what_a_profile_does_not_know_cannot_be_drawn() -> None:
     flat = {"t0_ms": 1.0, "token_ms": {0: 0.1}} | dict.fromkeys(_profiles.TIMES[1:], 0.0)
     with pytest.raises(ScenarioError, match="states no error of prefill and decode"):
         compiled(FormD(uncertainty="stated", coefficients=flat), H100)
+
+
+def test_factors_scale_each_phase_by_itself() -> None:
+    """Prefill's factor multiplies pairs, chunks and slopes from 256 tokens on; decode's the rest; hosts neither."""
+    place = {"host0_ms": 0.0, "host1_ms": 0.0}
+    base = compiled(FormD(**place), H100)
+    prefill, decode = (
+        compiled(FormD(prefill_factor=1.5, **place), H100),
+        compiled(FormD(decode_factor=1.5, **place), H100),
+    )
+    assert (prefill.pair, prefill.chunk) == pytest.approx((1.5 * base.pair, 1.5 * base.chunk))
+    assert (prefill.t0, prefill.seq, prefill.ctx) == (base.t0, base.seq, base.ctx)
+    assert (decode.t0, decode.seq, decode.ctx) == pytest.approx((1.5 * base.t0, 1.5 * base.seq, 1.5 * base.ctx))
+    assert (decode.pair, decode.chunk) == (base.pair, base.chunk)
+    slopes = dict(base.slopes)
+    for factored, late, early in ((prefill, 1.5, 1.0), (decode, 1.0, 1.5)):
+        assert dict(factored.slopes) == pytest.approx(
+            {at: ms * (late if at >= 256 else early) for at, ms in slopes.items()}
+        )
+    assert "prefill times 1.5, decode times 1" in FormD(prefill_factor=1.5).describe(overlap=True, **H100)
+
+
+def test_a_profile_without_a_knot_at_256_tokens_gets_one() -> None:
+    """A step of 1,000 tokens with one slope: 256 of them are short, the others prefill's."""
+    coefficients = {"t0_ms": 1.0, "token_ms": {0: 0.01}, "prefill_pair_ms": 0.0, "decode_seq_ms": 0.0}
+    coefficients |= {"decode_ctx_ms": 0.0, "prefill_chunk_ms": 0.0}
+    knobs = {"slowdown": 1.0, "host0_ms": 0.0, "host1_ms": 0.0}
+    spec = FormD(coefficients=coefficients, prefill_factor=2.0, **knobs)
+    assert compiled(spec, H100).step([(1000, 0)], []) == pytest.approx((1 + 2.56 + 2 * 7.44) * 1e6)
