@@ -87,7 +87,7 @@ ALLOWED = {
         "sim.review",
     },
     "altair": {"sim.charts"},
-    "vl_convert": {"sim.charts.files"},
+    "vl_convert": {"sim.charts.page"},
     "jinja2": {"sim.review"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
     "scipy": {"sim.stats", "sim.calibration.fit", "sim.conform._counts"},

@@ -11,30 +11,34 @@ response         a metric over a tuned parameter
 
 from sim.charts.cells import metric_by_load, ratio_by_cell, winner_map
 from sim.charts.completions import completion_cdf
-from sim.charts.files import save, scripts
+from sim.charts.files import save
 from sim.charts.frontier import frontier, pareto
+from sim.charts.page import document, place, split
 from sim.charts.paired import NO_CLASS, Chart, paired_ratios
 from sim.charts.residuals import residuals
 from sim.charts.response import response
 from sim.charts.shapes import shapes
 from sim.charts.slopes import slopes
-from sim.charts.timeline import timeline
+from sim.charts.timeline import COLOURS, timeline
 
 __all__ = [
+    "COLOURS",
     "NO_CLASS",
     "Chart",
     "completion_cdf",
+    "document",
     "frontier",
     "metric_by_load",
     "paired_ratios",
     "pareto",
+    "place",
     "ratio_by_cell",
     "residuals",
     "response",
     "save",
-    "scripts",
     "shapes",
     "slopes",
+    "split",
     "timeline",
     "winner_map",
 ]

@@ -1,6 +1,10 @@
-"""What all charts share: sizes, colours, axes of ratios, the line of no change."""
+"""What all charts share: sizes, colours, axes of ratios, the line of no change.
 
-from typing import Any
+Marks that carry meaning stand out by 3 : 1 at least from white paper and from ``DARK``'s ground. Inks that cannot do
+both have a second colour there, which pages put in their place by a style sheet: the chart itself stays one.
+"""
+
+from typing import Any, Final
 
 import altair as alt
 import polars as pl
@@ -8,16 +12,33 @@ import polars as pl
 WIDTH = 560
 ROW = 44
 """Height of one candidate."""
+FONT = 14
+"""Of everything that is read, in pixels."""
 PLAIN = "#4c78a8"
-PALETTE = ("#4c78a8", "#f58518", "#e45756", "#72b7b2", "#54a24b", "#b279a2", "#9d755d", "#eeca3b") * 3
-BAD, GOOD, NEUTRAL = "#e45756", "#54a24b", "#333"
+PALETTE = ("#4c78a8", "#d9730d", "#4a9440", "#d64550", "#a0658f", "#3a9189", "#8a6650", "#a8860b") * 3
+BAD, GOOD, NEUTRAL = "#d64550", "#4a9440", "#333333"
+OUTSIDE = "#8a8f98"
+"""What is predicted outside the region that the cost model was fitted in."""
+PAPER, FAINT, FRAME, GRID = "#ffffff", "#555555", "#dddddd", "#eeeeee"
+WAITS, AFTER = "#d8d8d8", "#efefef"
+"""Time that nobody uses: it recedes into the ground."""
+DARK: Final = {
+    PAPER: "#16181c",
+    NEUTRAL: "#d9dce1",
+    FAINT: "#aab0b8",
+    FRAME: "#4a4f57",
+    GRID: "#2b2f36",
+    WAITS: "#50565f",
+    AFTER: "#31363d",
+}
+"""What inks become on a dark ground."""
 # A logarithmic axis leaves out labels after the first few of a decade unless each is written by an expression.
 RATIO_AXIS = alt.Axis(labelExpr="format(datum.value, '.3~g')", labelOverlap="greedy")
 
 
 def headline(text: str, subtitle: str) -> alt.Title:
     """Title at the left, with a line below that says how to read the marks."""
-    return alt.Title(text, subtitle=subtitle, subtitleColor="#555", anchor="start", fontSize=15, offset=12)
+    return alt.Title(text, subtitle=subtitle, anchor="start", fontSize=FONT + 2, offset=12)
 
 
 def line_at(value: float, *, colour: str = NEUTRAL) -> alt.Chart:
@@ -29,8 +50,14 @@ def line_at(value: float, *, colour: str = NEUTRAL) -> alt.Chart:
 
 def styled(chart: Any) -> Any:
     """The look of all charts."""
+    lettering: Any = {"labelFontSize": FONT, "titleFontSize": FONT, "labelColor": NEUTRAL, "titleColor": NEUTRAL}
     return chart.configure(
-        view=alt.ViewConfig(stroke="#ddd"), axis=alt.AxisConfig(labelFontSize=12, titleFontSize=12, gridColor="#eee")
+        background=PAPER,
+        view=alt.ViewConfig(stroke=FRAME),
+        axis=alt.AxisConfig(gridColor=GRID, **lettering),
+        legend=alt.LegendConfig(**lettering),
+        title=alt.TitleConfig(color=NEUTRAL, subtitleColor=FAINT, fontSize=FONT, subtitleFontSize=FONT),
+        text=alt.MarkConfig(color=NEUTRAL, fontSize=FONT),
     )
 
 

@@ -5,7 +5,20 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from sim.charts._style import BAD, GOOD, PALETTE, RATIO_AXIS, WIDTH, by_arm, headline, line_at, require, styled
+from sim.charts._style import (
+    BAD,
+    GOOD,
+    NEUTRAL,
+    PALETTE,
+    PAPER,
+    RATIO_AXIS,
+    WIDTH,
+    by_arm,
+    headline,
+    line_at,
+    require,
+    styled,
+)
 
 HATCH = "M-1,0.2L-0.2,1M-1,-0.6L0.6,1M-0.6,-1L1,0.6M0.2,-1L1,-0.2"
 """Four strokes across a square of side 2."""
@@ -83,14 +96,14 @@ def winner_map(cells: pl.DataFrame, title: str, *, x: str, y: str) -> alt.LayerC
     up: Any = alt.Y("y:O", title=y, sort=cells["y"].unique().sort(descending=True).to_list())
     side = 56
     base = alt.Chart(cells).encode(x=across, y=up)
-    tiles = base.mark_rect(stroke="white").encode(
+    tiles = base.mark_rect(stroke=PAPER).encode(
         color=alt.Color("winner:N", title="winner", scale=alt.Scale(domain=arms, range=[*PALETTE[: len(arms)]])),
         opacity=alt.condition(alt.datum.separable, alt.value(0.9), alt.value(0.35)),
     )
     hatched = base.transform_filter("!datum.separable").mark_point(
-        shape=HATCH, size=0.72 * side**2, stroke="#333", strokeWidth=1.2, opacity=0.8
+        shape=HATCH, size=0.72 * side**2, stroke=NEUTRAL, strokeWidth=1.2, opacity=0.8
     )
-    lead = base.mark_text(fontSize=12).encode(text=alt.Text("ratio:Q", format=".3f"))
+    lead = base.mark_text().encode(text=alt.Text("ratio:Q", format=".3f"))
     size = {"width": side * cells["x"].n_unique(), "height": side * cells["y"].n_unique()}
     subtitle = f"number: winner over the next best; hatched: {TIE}"
     chart: alt.LayerChart = styled(alt.layer(tiles, hatched, lead).properties(**size, title=headline(title, subtitle)))

@@ -2,22 +2,15 @@
 
 import os
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import altair as alt
 
+from sim.charts.page import chart_page
+
 Kind = Literal["png", "svg", "html"]
-OPTIONS: Final[dict[Kind, dict[str, Any]]] = {"png": {"scale_factor": 2}, "svg": {}, "html": {"inline": True}}
-
-
-@cache
-def scripts() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that loads nothing: a page with many charts needs it once."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+OPTIONS: Final[dict[str, dict[str, Any]]] = {"png": {"scale_factor": 2}, "svg": {}}
 
 
 def save(chart: alt.TopLevelMixin, stem: Path, kinds: Sequence[Kind] = ("png", "html")) -> list[Path]:
@@ -26,7 +19,10 @@ def save(chart: alt.TopLevelMixin, stem: Path, kinds: Sequence[Kind] = ("png", "
     drafts = {kind: stem.with_name(f".{stem.name}-{os.getpid()}.{kind}") for kind in kinds}
     try:
         for kind, draft in drafts.items():
-            chart.save(draft, format=kind, **OPTIONS[kind])
+            if kind == "html":
+                draft.write_text(chart_page(chart, stem.name), encoding="utf-8")
+            else:
+                chart.save(draft, format=kind, **OPTIONS[kind])
         for kind, draft in drafts.items():
             draft.replace(paths[kind])
     finally:

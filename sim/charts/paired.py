@@ -5,7 +5,7 @@ from typing import Any, cast
 import altair as alt
 import polars as pl
 
-from sim.charts._style import PALETTE, PLAIN, RATIO_AXIS, ROW, WIDTH
+from sim.charts._style import NEUTRAL, OUTSIDE, PALETTE, PLAIN, RATIO_AXIS, ROW, WIDTH, headline, styled
 
 Chart = alt.VConcatChart
 NO_CLASS = "no classes"
@@ -16,49 +16,74 @@ def paired_ratios(points: pl.DataFrame, means: pl.DataFrame, title: str) -> Char
 
     One panel a metric, on a logarithmic axis, so that a half and a double are equally far from 1. Dots are coloured by
     placement class where there are classes. ``points`` has columns title, candidate, pair, ratio, class; ``means`` has
-    title, candidate, ratio, lo, hi.
+    title, candidate, ratio, lo, hi. Either may have ``outside``: what is outside the calibrated region is grey.
     """
-    colours = _colours(points)
     spread = points.with_columns(pl.col("class").fill_null(NO_CLASS), jitter=(pl.col("pair") * 0.618034) % 1)
+    spread, means = (
+        frame if "outside" in frame.columns else frame.with_columns(outside=pl.lit(value=False))
+        for frame in (spread, means)
+    )
+    colours = _colours(points)
     panels = [
-        _panel(spread.filter(pl.col("title") == name), means.filter(pl.col("title") == name), name, colours)
-        for name in points["title"].unique(maintain_order=True)
+        _panel(spread.filter(pl.col("title") == name), means.filter(pl.col("title") == name), colours, f"dots_{rank}")
+        for rank, name in enumerate(points["title"].unique(maintain_order=True))
     ]
-    header = alt.Title(
-        title, subtitle=_legend_line(points), anchor="start", fontSize=15, subtitleColor="#555", offset=12
-    )
-    chart: Chart = alt.vconcat(*panels, spacing=18, title=header).resolve_scale(color="shared", x="independent")
-    styled = chart.configure(
-        view=alt.ViewConfig(stroke="#ddd"), axis=alt.AxisConfig(labelFontSize=12, titleFontSize=12, gridColor="#eee")
-    )
-    return cast(Chart, styled)
+    header = headline(title, _legend_line(spread))
+    # To point at a pair shows it in every panel.
+    pointed = {"type": "point", "fields": ["pair"], "on": "pointerover", "clear": "pointerout"}
+    views = [f"dots_{rank}" for rank in range(len(panels))]
+    hover = alt.TopLevelSelectionParameter(name="hover", select=pointed, views=views)
+    chart = styled(alt.vconcat(*panels, spacing=18, title=header).resolve_scale(color="shared", x="independent"))
+    chart.params = [hover]
+    return cast(Chart, chart)
 
 
 def _legend_line(points: pl.DataFrame) -> str:
-    return f"dots: {points['pair'].n_unique()} pairs; black: geometric mean with 95 % interval; dashed: no change"
-
-
-def _panel(points: pl.DataFrame, means: pl.DataFrame, title: str, colours: Any) -> alt.LayerChart | alt.FacetChart:
-    candidates = points["candidate"].unique(maintain_order=True).to_list()
-    y = alt.Y("candidate:N", title=None, sort=candidates, axis=alt.Axis(labelLimit=180, grid=True, tickBand="extent"))
-    x = alt.X("ratio:Q", title="ratio to baseline", axis=RATIO_AXIS, scale=_scale(points, means))
-    dots = (
-        alt.Chart(points)
-        .mark_circle(size=26, opacity=0.5)
-        .encode(x=x, y=y, yOffset=alt.YOffset("jitter:Q", scale=alt.Scale(domain=[-0.25, 1.25])), color=colours)
+    grey = "; grey: outside the calibrated region" if points["outside"].any() else ""
+    return (
+        f"dots: {points['pair'].n_unique()} pairs; diamonds: geometric mean with 95 % interval; dashed: no change{grey}"
     )
-    one = alt.Chart(pl.DataFrame({"one": [1.0]})).mark_rule(strokeDash=[5, 4], color="#333").encode(x="one:Q")
-    bars = alt.Chart(means).mark_rule(strokeWidth=3, color="black").encode(x="lo:Q", x2="hi:Q", y=y)
+
+
+def _panel(points: pl.DataFrame, means: pl.DataFrame, colours: Any, view: str) -> alt.LayerChart | alt.FacetChart:
+    candidates = points["candidate"].unique(maintain_order=True).to_list()
+    title, labelled = str(points["title"][0]), _labelled(means)
+    is_alone = len(candidates) == 1  # then the panel's title has room for what a row would say
+    axis = alt.Axis(labels=not is_alone, ticks=not is_alone, labelLimit=180, grid=True, tickBand="extent")
+    y = alt.Y("candidate:N", title=None, sort=candidates, axis=axis)
+    x = alt.X("ratio:Q", title="ratio to baseline", axis=RATIO_AXIS, scale=_scale(points, means))
+    offset = alt.YOffset("jitter:Q", scale=alt.Scale(domain=[-0.25, 1.25]))
+    dots = (
+        alt.Chart(points, name=view)
+        .mark_circle(opacity=0.8)
+        .encode(
+            x=x,
+            y=y,
+            yOffset=offset,
+            color=alt.condition("datum.outside", alt.value(OUTSIDE), colours),
+            size=alt.SizeValue(26, condition={"param": "hover", "empty": False, "value": 160}),
+            tooltip=["candidate", "pair", alt.Tooltip("ratio:Q", format=".4f"), "class", "outside"],
+        )
+    )
+    one = alt.Chart(pl.DataFrame({"one": [1.0]})).mark_rule(strokeDash=[5, 4], color=NEUTRAL).encode(x="one:Q")
+    ink = alt.condition("datum.outside", alt.value(OUTSIDE), alt.value(NEUTRAL))
+    told: list[Any] = ["candidate", *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("ratio", "lo", "hi"))]
+    bars = alt.Chart(means).mark_rule(strokeWidth=3).encode(x="lo:Q", x2="hi:Q", y=y, color=ink, tooltip=told)
     centre = (
-        alt.Chart(means).mark_point(shape="diamond", size=90, filled=True, color="black", opacity=1).encode(x=x, y=y)
+        alt.Chart(means)
+        .mark_point(shape="diamond", size=90, filled=True, opacity=1)
+        .encode(x=x, y=y, color=ink, tooltip=told)
     )
     label = (
-        alt.Chart(_labelled(means))
-        .mark_text(align="left", fontSize=12)
-        .encode(x=alt.value(WIDTH + 8), y=y, text="text:N")
+        alt.Chart(labelled)
+        .mark_text(align="left", color=NEUTRAL)
+        .encode(x=alt.value(alt.expr("width + 8")), y=y, text="text:N")
     )
-    layers = alt.layer(one, dots, bars, centre, label)
-    return layers.properties(width=WIDTH, height=ROW * len(candidates), title=alt.Title(title, anchor="start"))
+    layers = alt.layer(one, dots, bars, centre, *([] if is_alone else [label]))
+    said = labelled["text"][0] if is_alone and labelled.height else ""
+    return layers.properties(
+        width=WIDTH, height=ROW * len(candidates), title=alt.Title(title, subtitle=said, anchor="start")
+    )
 
 
 def _colours(points: pl.DataFrame) -> Any:
@@ -67,7 +92,7 @@ def _colours(points: pl.DataFrame) -> Any:
         return alt.value(PLAIN)
     names, colours = [*classes], [*PALETTE[: len(classes)]]
     if points["class"].has_nulls():
-        names, colours = [*names, NO_CLASS], [*colours, "#999999"]
+        names, colours = [*names, NO_CLASS], [*colours, NEUTRAL]
     return alt.Color("class:N", title="keys per engine", scale=alt.Scale(domain=names, range=colours))
 
 

@@ -6,7 +6,7 @@ from typing import cast
 import altair as alt
 import polars as pl
 
-from sim.charts._style import PLAIN, WIDTH
+from sim.charts._style import FONT, NEUTRAL, PLAIN, WIDTH, styled
 from sim.charts.paired import Chart
 
 
@@ -27,9 +27,9 @@ def residuals(phase: Sequence[str], ms: Sequence[float], error: Sequence[float],
                 y=alt.Y("error:Q", title="predicted over measured", axis=alt.Axis(format="+.0%")),
             )
         )
-        zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(strokeDash=[5, 4], color="#333").encode(y="zero:Q")
+        zero = alt.Chart(pl.DataFrame({"zero": [0.0]})).mark_rule(strokeDash=[5, 4], color=NEUTRAL).encode(y="zero:Q")
         panels.append(
             alt.layer(dots, zero).properties(width=WIDTH, height=180, title=alt.Title(f"{kind} steps", anchor="start"))
         )
-    chart = alt.vconcat(*panels, spacing=18, title=alt.Title(title, anchor="start", fontSize=15, offset=12))
-    return cast(Chart, chart.configure_view(stroke="#ddd"))
+    chart = alt.vconcat(*panels, spacing=18, title=alt.Title(title, anchor="start", fontSize=FONT + 2, offset=12))
+    return cast(Chart, styled(chart))

@@ -6,7 +6,7 @@ from typing import Final, cast
 import altair as alt
 import polars as pl
 
-from sim.charts._style import PLAIN, WIDTH
+from sim.charts._style import FONT, PLAIN, WIDTH, styled
 from sim.charts.paired import Chart
 
 MOST_POINTS: Final = 500
@@ -30,8 +30,8 @@ def shapes(quantities: Mapping[str, Sequence[float]], title: str) -> Chart:
         y = alt.Y("share:Q", title="share up to it", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
         line = alt.Chart(points).mark_line(interpolate="step-after", color=PLAIN, point=not varies).encode(x=x, y=y)
         panels.append(line.properties(width=WIDTH, height=110))
-    chart = alt.vconcat(*panels, spacing=18, title=alt.Title(title, anchor="start", fontSize=15, offset=12))
-    return cast(Chart, chart.configure_view(stroke="#ddd"))
+    chart = alt.vconcat(*panels, spacing=18, title=alt.Title(title, anchor="start", fontSize=FONT + 2, offset=12))
+    return cast(Chart, styled(chart))
 
 
 def cumulative(values: Sequence[float]) -> pl.DataFrame:

@@ -1,51 +1,60 @@
 """What engines did over one run: parts of their time, requests running and waiting, KV blocks used and cached."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import altair as alt
 import polars as pl
 
-from sim.charts._style import BAD, PLAIN, WIDTH, headline, require, styled
+from sim.charts._style import AFTER, BAD, FAINT, OUTSIDE, PLAIN, WAITS, WIDTH, headline, require, styled
 from sim.charts.paired import Chart
 
 COLOURS: Final = {
     "prefill": "#4c78a8",
-    "reprefill": "#e45756",
-    "decode": "#54a24b",
-    "host": "#b279a2",
-    "idle_queue": "#f58518",
-    "idle_client": "#d8d8d8",
-    "idle_tail": "#efefef",
-    "down": "#333333",
+    "reprefill": "#d64550",
+    "decode": "#4a9440",
+    "host": "#a0658f",
+    "idle_queue": "#d9730d",
+    "idle_client": WAITS,
+    "idle_tail": AFTER,
+    "down": "#8a6650",
 }
 """One for each line of the ledger."""
+FAR = 0.2
+"""Share of a bin's busy time outside the calibrated region from which on the bin is grey."""
 
 
-def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str) -> Chart:
+def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str, *, names: Mapping[int, str] = {}) -> Chart:
     """Three panels an engine: share of each bin by line of the ledger, requests, and KV blocks; rules where it changes.
 
     ``bins`` has columns engine, start_s, end_s, a column a line (engine-seconds in the bin), running, waiting, kv_used
-    and kv_cached (null where unknown); ``marks`` has at_s, engine (-1: every engine) and mark.
+    and kv_cached (null where unknown), and may have ``outside``, the share of busy time outside the calibrated region
+    (null where nothing is busy); ``marks`` has at_s, engine (-1: every engine) and mark. ``names`` says what an
+    engine is.
     """
     require(bins, "engine", "start_s", "end_s", *COLOURS, "running", "waiting", "kv_used", "kv_cached")
+    if "outside" not in bins.columns:
+        bins = bins.with_columns(outside=pl.lit(None, dtype=pl.Float64))
+    used = [line for line in COLOURS if bins[line].sum() > 0]
     panels = []
     engines = bins["engine"].unique(maintain_order=True).to_list()
     for engine in engines:
         own = bins.filter(pl.col("engine") == engine)
         here = marks.filter(pl.col("engine").is_in([engine, -1]))
-        panels.append(_shares(own, here, f"engine {engine}"))
-        panels.append(_counts(own, here, ("running", "waiting"), "requests"))
-        across = "s from the first submission" if engine == engines[-1] else None
-        panels.append(_counts(own, here, ("kv_used", "kv_cached"), "KV blocks", across))
+        is_first, is_last = engine == engines[0], engine == engines[-1]
+        across = "s from the first submission" if is_last else None
+        role = f", {names[engine]}" if names.get(engine) else ""
+        panels.append(_shares(own, here, f"engine {engine}{role}", used, has_legend=is_first))
+        panels.append(_counts(own, here, ("running", "waiting"), "requests", has_legend=is_first))
+        panels.append(_counts(own, here, ("kv_used", "kv_cached"), "KV blocks", across, has_legend=is_first))
     subtitle = "share of time by line of the ledger; simulated; KV is drawn where the engine is busy; rules: changes"
+    subtitle += "; grey: outside the calibrated region" if (bins["outside"] > FAR).any() else ""
     header = headline(title, subtitle)
     chart = alt.vconcat(*panels, spacing=8, title=header).resolve_scale(x="shared", color="independent")
     return cast(Chart, styled(chart))
 
 
-def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str) -> Any:
-    used = [line for line in COLOURS if own[line].sum() > 0]
+def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str, used: Sequence[str], *, has_legend: bool) -> Any:
     total = pl.sum_horizontal(used)
     above = [pl.sum_horizontal(pl.lit(0.0), *used[:rank]) / total for rank in range(len(used) + 1)]
     long = pl.concat(
@@ -63,31 +72,62 @@ def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str) -> Any:
         .encode(
             x=alt.X("start_s:Q", title=None, axis=alt.Axis(labels=False), scale=alt.Scale(nice=False)),
             x2="end_s:Q",
-            y=alt.Y("low:Q", title=name, axis=alt.Axis(format="%", tickCount=2), scale=alt.Scale(domain=[0, 1])),
+            y=alt.Y("low:Q", title="time", axis=alt.Axis(format="%", tickCount=2), scale=alt.Scale(domain=[0, 1])),
             y2="high:Q",
-            color=alt.Color("line:N", title=None, scale=colours, legend=alt.Legend(orient="right")),
-            tooltip=["line", "start_s", "end_s", "share"],
+            color=alt.Color("line:N", title=None, scale=colours, legend=alt.Legend() if has_legend else None),
+            tooltip=[
+                "line",
+                *(alt.Tooltip(f"{each}:Q", format=".4g") for each in ("start_s", "end_s")),
+                alt.Tooltip("share:Q", format=".1%"),
+            ],
         )
     )
-    return alt.layer(bars, _rules(marks)).properties(width=WIDTH, height=70)
+    return alt.layer(bars, *_shade(own, 0.75), *_rules(marks)).properties(
+        width=WIDTH, height=70, title=alt.Title(name, anchor="start")
+    )
 
 
-def _counts(own: pl.DataFrame, marks: pl.DataFrame, names: Sequence[str], title: str, across: str | None = None) -> Any:
+def _counts(
+    own: pl.DataFrame,
+    marks: pl.DataFrame,
+    names: Sequence[str],
+    title: str,
+    across: str | None = None,
+    *,
+    has_legend: bool,
+) -> Any:
     long = own.unpivot(names, index="start_s", variable_name="what", value_name="value")
+    x = alt.X("start_s:Q", title=across, scale=alt.Scale(nice=False))
+    inks = alt.Scale(domain=[*names], range=[PLAIN, BAD])
     lines = (
         alt.Chart(long)
         .mark_line(interpolate="step-after")
         .encode(
-            x=alt.X("start_s:Q", title=across, scale=alt.Scale(nice=False)),
+            x=x,
             y=alt.Y("value:Q", title=title, axis=alt.Axis(tickCount=3, format="~s")),
-            color=alt.Color("what:N", title=None, scale=alt.Scale(domain=[*names], range=[PLAIN, BAD])),
+            color=alt.Color("what:N", title=None, scale=inks, legend=alt.Legend() if has_legend else None),
         )
     )
-    return alt.layer(lines, _rules(marks)).properties(width=WIDTH, height=50)
+    told = [alt.Tooltip(f"{each}:Q", format=".4g") for each in ("start_s", "end_s", *names)]
+    over = alt.Chart(own).mark_rect(opacity=0).encode(x=x, x2="end_s:Q", tooltip=told)  # a place to point at
+    return alt.layer(*_shade(own, 0.25), lines, over, *_rules(marks)).properties(width=WIDTH, height=66)
 
 
-def _rules(marks: pl.DataFrame) -> alt.Chart:
-    rules: alt.Chart = (
-        alt.Chart(marks).mark_rule(strokeDash=[3, 3], color="#777").encode(x="at_s:Q", tooltip=["mark", "at_s"])
-    )
-    return rules
+def _shade(own: pl.DataFrame, opacity: float) -> list[alt.Chart]:
+    """Grey over the bins that are outside the calibrated region."""
+    far = own.filter(pl.col("outside") > FAR)
+    if far.is_empty():
+        return []
+    told = [alt.Tooltip("outside:Q", format=".1%", title="outside the calibrated region")]
+    x = alt.X("start_s:Q", scale=alt.Scale(nice=False))
+    shade = alt.Chart(far).mark_rect(color=OUTSIDE, opacity=opacity).encode(x=x, x2="end_s:Q", tooltip=told)
+    return [shade]
+
+
+def _rules(marks: pl.DataFrame) -> list[alt.Chart]:
+    if marks.is_empty():
+        return []
+    told = ["mark", alt.Tooltip("at_s:Q", format=".4g")]
+    return [
+        alt.Chart(marks).mark_rule(strokeDash=[3, 3], strokeWidth=1.5, color=FAINT).encode(x="at_s:Q", tooltip=told)
+    ]

@@ -46,12 +46,13 @@ def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Pa
     from sim import charts
 
     bins = drawn.binned(tables, pair)
-    engines = bins["engine"].unique().sort()
-    shown = bins.filter(bins["engine"].is_in(engines.head(MOST_ENGINES).implode()))
-    more = f", the first {MOST_ENGINES} of {len(engines)} engines" if len(engines) > MOST_ENGINES else ""
+    names = drawn.telling(bins, MOST_ENGINES)
+    shown = bins.filter(bins["engine"].is_in([*names]))
+    count = bins["engine"].n_unique()
+    more = f", {len(names)} of {count} engines" if count > len(names) else ""
     title = f"{found.manifest['scenario']}: arm {found.arm}, pair {pair}{more}"
     try:
-        for path in charts.save(charts.timeline(shown, drawn.marks(tables, pair), title), chart):
+        for path in charts.save(charts.timeline(shown, drawn.marks(tables, pair), title, names=names), chart):
             click.echo(f"wrote {path}", err=True)
     except OSError as error:
         raise ScenarioError(f"cannot write charts at {chart}: {error.strerror or error}") from None

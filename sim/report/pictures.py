@@ -24,11 +24,15 @@ def save_charts(result: Result, folder: Path, *, is_variant: bool = False) -> li
         return []
     from sim import charts  # brings altair, which a run that draws nothing can do without
 
-    title = f"{result.scenario}: ratio to {result.baseline}, pair by pair"
+    candidates = points["candidate"].unique().to_list()
+    above = candidates[0] if len(candidates) == 1 else "ratio"
+    title = f"{result.scenario}: {above} over {result.baseline}, pair by pair (simulated)"
     drawn: dict[str, Any] = {"paired_ratios": charts.paired_ratios(points, ratio_means(result), title)}
     policies = frontier_table(result)
     if policies.height > 2 and policies["hit_rate"].max():
-        drawn["frontier"] = charts.frontier(charts.pareto(policies), f"{result.scenario}: hits against balance")
+        drawn["frontier"] = charts.frontier(
+            charts.pareto(policies), f"{result.scenario}: hits against balance (simulated)"
+        )
     end = f"-{digest(result)}" if is_variant else ""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -36,12 +36,35 @@ class Coverage:
 
 def coverage(engines: pl.DataFrame, regions: Sequence[Region | None]) -> Coverage:
     """Busy rows of one arm against the region of each engine, by its number; the last region stands for the rest."""
-    busy = engines.filter(pl.col("kind") == "busy").with_columns(
-        length=pl.col("end_s") - pl.col("start_s"), **{f"q_{name}": each for name, each in QUANTITIES.items()}
-    )
+    busy = engines.filter(pl.col("kind") == "busy").with_columns(length=pl.col("end_s") - pl.col("start_s"))
     total = _seconds(busy)
     if not total:
         return Coverage(1.0, {}, {})
+    marked = pl.concat([busy.select("length"), _flags(busy, regions)], how="horizontal")
+    outside = {name: _seconds(marked.filter(name)) / total for name in marked.columns[1:]}
+    any_out = _seconds(marked.filter(pl.any_horizontal(pl.exclude("length")))) / total
+    return Coverage(
+        1 - any_out,
+        {name: share for name, share in outside.items() if share > 0},
+        {name: _reached(busy.select(each).to_series()) for name, each in QUANTITIES.items()},
+    )
+
+
+def outside(engines: pl.DataFrame, regions: Sequence[Region | None]) -> pl.Series:
+    """By row of the engines table: whether it is busy outside the region of its engine."""
+    far = _flags(engines, regions).select(pl.any_horizontal(pl.all())).to_series()
+    return far & (engines["kind"] == "busy")
+
+
+def outside_by_pair(engines: pl.DataFrame, regions: Sequence[Region | None]) -> pl.DataFrame:
+    """``pair`` and ``outside``, the share of its busy time outside the region."""
+    length = pl.col("end_s") - pl.col("start_s")
+    busy = engines.with_columns(far=outside(engines, regions)).filter(pl.col("kind") == "busy")
+    return busy.group_by("pair").agg(outside=length.filter("far").sum() / length.sum()).sort("pair")
+
+
+def _flags(engines: pl.DataFrame, regions: Sequence[Region | None]) -> pl.DataFrame:
+    """By row, a column a quantity: whether it lies outside; and one that says that no region is stated."""
     limits = pl.DataFrame(
         [
             {"engine": index, UNSTATED: region is None}
@@ -49,16 +72,10 @@ def coverage(engines: pl.DataFrame, regions: Sequence[Region | None]) -> Coverag
             for index, region in enumerate(regions)
         ]
     )
-    known = busy.with_columns(engine=pl.col("engine").clip(upper_bound=len(regions) - 1)).join(limits, on="engine")
+    rows = engines.select(pl.col("engine").clip(upper_bound=len(regions) - 1), **QUANTITIES)
+    known = rows.join(limits, on="engine", how="left", maintain_order="left")
     flags = {name: ~_within(name) for name in QUANTITIES} | {UNSTATED: pl.col(UNSTATED)}
-    marked = known.select("length", **{name: flag.fill_null(value=False) for name, flag in flags.items()})
-    outside = {name: _seconds(marked.filter(name)) / total for name in flags}
-    any_out = _seconds(marked.filter(pl.any_horizontal(*flags))) / total
-    return Coverage(
-        1 - any_out,
-        {name: share for name, share in outside.items() if share > 0},
-        {name: _reached(busy[f"q_{name}"]) for name in QUANTITIES},
-    )
+    return known.select(**{name: flag.fill_null(value=False) for name, flag in flags.items()})
 
 
 def _seconds(rows: pl.DataFrame) -> float:
@@ -66,7 +83,7 @@ def _seconds(rows: pl.DataFrame) -> float:
 
 
 def _within(name: str) -> pl.Expr:
-    value = pl.col(f"q_{name}")
+    value = pl.col(name)
     return (value <= 0) | value.is_between(pl.col(f"{name}_lo"), pl.col(f"{name}_hi"))
 
 

@@ -8,7 +8,7 @@ whose decode waits for the prefill of others is in neither count.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ import polars as pl
 from sim.errors import ScenarioError
 from sim.log.account import SHARES
 from sim.log.frames import Tables
+from sim.report.region import Region, outside
 
 COUNTS: Final = {"running": "decodes", "waiting": "waiting", "kv_used": "kv_used", "kv_cached": "kv_cached"}
 BINS: Final = 120
@@ -38,14 +39,18 @@ def to_json(found: dict[str, Any]) -> str:
     return json.dumps(found, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-def binned(tables: Tables, pair: int, bins: int = BINS) -> pl.DataFrame:
+def binned(
+    tables: Tables, pair: int, bins: int = BINS, *, regions: Sequence[Region | None] | None = None
+) -> pl.DataFrame:
     """What engines did, bin by bin.
 
     ``engine``, ``start_s``, ``end_s`` of a bin from the first submission, engine-seconds of each line of the ledger in
     it, and time-weighted means of what runs, waits and is held; of KV over busy time alone, as nothing is written of
-    an engine that idles.
+    an engine that idles. With the calibrated region of each engine, ``outside`` is the share of busy time outside it.
     """
     rows, start_s = _rows(tables, pair)
+    if regions is not None:
+        rows = rows.with_columns(far=outside(rows, regions))
     last_s = float(rows["end_s"].to_numpy().max())
     edges = np.linspace(start_s, last_s, bins + 1)
     frames = []
@@ -55,13 +60,15 @@ def binned(tables: Tables, pair: int, bins: int = BINS) -> pl.DataFrame:
         spent = {name: own[f"{name}_s"].to_numpy() for name in SHARES}
         busy = (own["kind"] == "busy").to_numpy() * length
         held = {name: _count(own, name) * length for name in COUNTS} | {"busy": busy}
+        if regions is not None:
+            held["outside"] = own["far"].to_numpy() * length
         sums = {
             name: np.diff(np.interp(edges, knots, np.append(0.0, np.cumsum(values))))
             for name, values in (spent | held).items()
         }
         columns = {name: sums[name] for name in SHARES}
-        for name in COUNTS:
-            over = sums["busy"] if name.startswith("kv") else np.diff(edges)
+        for name in [each for each in held if each != "busy"]:
+            over = np.diff(edges) if name in ("running", "waiting") else sums["busy"]
             columns[name] = np.divide(sums[name], over, out=np.full(bins, np.nan), where=over > 0)
         frames.append(
             pl.DataFrame({"start_s": edges[:-1] - start_s, "end_s": edges[1:] - start_s} | columns).select(
@@ -69,6 +76,33 @@ def binned(tables: Tables, pair: int, bins: int = BINS) -> pl.DataFrame:
             )
         )
     return pl.concat(frames)
+
+
+def telling(bins: pl.DataFrame, most: int) -> dict[int, str]:
+    """Engines that tell the story of a large fleet, and what each is; all of them, unnamed, where they are no more.
+
+    By busy time the fullest, the emptiest and the one in the middle, then the one with the longest queue; further ones
+    evenly from the order of busy time.
+    """
+    idle = [name for name in SHARES if name.startswith("idle") or name == "down"]
+    busy = pl.sum_horizontal(pl.col(*SHARES).exclude(*idle))
+    found = bins.group_by("engine").agg(busy=busy.sum(), waiting=pl.col("waiting").max()).sort("busy", "engine")
+    order = found["engine"].to_list()
+    if len(order) <= most:
+        return dict.fromkeys(sorted(order), "")
+    longest = found.sort("waiting", "engine", descending=[True, False])["engine"][0]
+    roles = [
+        (order[-1], "fullest"),
+        (order[0], "emptiest"),
+        (order[len(order) // 2], "median"),
+        (longest, "longest queue"),
+    ]
+    ranks = np.linspace(0, len(order) - 1, most).round().astype(int)
+    chosen: dict[int, str] = {}
+    for engine, role in [*roles, *((order[rank], "") for rank in ranks)]:
+        if len(chosen) < most:
+            chosen.setdefault(engine, role)
+    return dict(sorted(chosen.items()))
 
 
 def marks(tables: Tables, pair: int) -> pl.DataFrame:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from sim.errors import ScenarioError
 from sim.log import store
 from sim.log.frames import Tables
@@ -15,7 +13,7 @@ from sim.metrics import METRICS
 from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metrics
 from sim.report.ledger import Entry, entries, ledger
 from sim.report.plan import Plan, plan
-from sim.report.region import Coverage, coverage
+from sim.report.region import Coverage, Region, coverage
 from sim.report.result import Result
 from sim.report.sides import first, read_side
 from sim.review._assumptions import profile_of
@@ -208,7 +206,7 @@ def gather(
         assumptions=registered(centre),
         sensitivity=varied,
         no_sensitivity=not_varied,
-        coverage={name: _coverage(scenario.arms[name], each.engines) for name, each in tables.items()},
+        coverage={name: coverage(each.engines, regions(scenario.arms[name])) for name, each in tables.items()},
         checks=verify(scenario, (base, candidate), tables),
         plan=planned,
         no_plan=no_plan,
@@ -238,12 +236,13 @@ def _plan(scenario: Scenario, sides: Sequence[Any], lines: Lines) -> tuple[Plan 
         return None, str(error)
 
 
-def _coverage(cell: Cell, engines: pl.DataFrame) -> Coverage:
-    regions = []
+def regions(cell: Cell) -> list[Region | None]:
+    """The calibrated region of each engine of a fleet, by its number."""
+    found: list[Region | None] = []
     for kind in cell.fleet:
         profile = profile_of(kind, cell)
-        regions += [profile.region if profile else None] * kind.count
-    return coverage(engines, regions)
+        found += [profile.region if profile else None] * kind.count
+    return found
 
 
 def _workloads(cells: Sequence[Cell]) -> list[tuple[str, tuple[Description, list[Keys]]]]:

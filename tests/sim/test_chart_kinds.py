@@ -1,5 +1,7 @@
 """Every chart renders as PNG, SVG and HTML, and its data are the table."""
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,12 +9,15 @@ import polars as pl
 import pytest
 
 from sim import charts
+from sim.charts import _style
+from sim.charts.timeline import COLOURS
 from sim.cli import main
 from sim.errors import ScenarioError
 from sim.report.chart_tables import arm_names, completion_tables, frontier_table, save_contrast, slope_table
 from sim.report.contrast import Lines, contrast
 from sim.report.sides import Side
 from tests.sim.results import arm, result
+from tests.sim.web import loads_nothing
 
 DRAW = np.random.default_rng(29)
 
@@ -62,7 +67,7 @@ def test_renders(name: str, tmp_path: Path) -> None:
     png, svg, html = charts.save(chart, tmp_path / name, ("png", "svg", "html"))
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "<path" in svg.read_text("utf-8")
-    assert "vega-embed" in html.read_text("utf-8")
+    assert loads_nothing(html.read_text("utf-8")).charts == [name]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -87,6 +92,43 @@ def test_hatching_marks_cells_that_are_not_separable() -> None:
     """One of four cells, chosen by the column."""
     [hatched] = [layer for layer in KINDS["winner_map"][0].to_dict()["layer"] if layer["mark"]["type"] == "point"]
     assert hatched["transform"] == [{"filter": "!datum.separable"}]
+
+
+def contrast_of(one: str, other: str) -> float:
+    """WCAG 2.2: relative luminances and their ratio."""
+
+    def luminance(ink: str) -> float:
+        parts = np.array([int(ink[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_inks_stand_out_from_both_grounds(is_dark: bool) -> None:
+    """Marks by 3 : 1, text by 4.5 : 1, of the chart's inks as they are and as a dark page has them."""
+
+    def seen(ink: str) -> str:
+        return _style.DARK.get(ink, ink) if is_dark else ink
+
+    ground = seen(_style.PAPER)
+    recede = {_style.WAITS, _style.AFTER}  # time that nobody uses
+    marks = {*_style.PALETTE, _style.PLAIN, _style.GOOD, _style.BAD, _style.OUTSIDE, *COLOURS.values()}
+    for ink in marks - recede:
+        assert contrast_of(seen(ink), ground) >= 3, ink
+    for ink in (_style.NEUTRAL, _style.FAINT):
+        assert contrast_of(seen(ink), ground) >= 4.5, ink
+    for ink in (*recede, _style.GRID, _style.FRAME):
+        assert seen(ink) != ground
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_inks_are_those_of_the_style(name: str) -> None:
+    """No chart brings a colour of its own, which a dark page would not know."""
+    known = {*_style.PALETTE, *_style.DARK, *COLOURS.values(), _style.OUTSIDE}
+    assert set(re.findall(r'"(#[0-9a-f]{3,8}|black|white)"', json.dumps(KINDS[name][0].to_dict()))) <= known
 
 
 def test_what_no_other_policy_beats() -> None:

@@ -2,8 +2,10 @@
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sim.report.region import UNSTATED, coverage
+from sim.report.region import UNSTATED, coverage, outside, outside_by_pair
 
 REGION = {"tokens": (1, 100), "chunks": (1, 2), "decodes": (1, 10), "mean_context": (50, 1000)}
 
@@ -40,3 +42,26 @@ def test_engines_have_their_own_regions() -> None:
 def test_no_busy_time() -> None:
     """Nothing is outside of nothing."""
     assert coverage(rows((0, 0.0, 50, 1, 0, 0, 1)), [REGION]).inside_share == 1
+
+
+def test_rows_and_pairs() -> None:
+    """By row, in the order of the table, idle rows never; by pair, as a share of its busy time."""
+    table = rows((0, 1.0, 200, 1, 0, 0, 1), (1, 3.0, 50, 1, 0, 0, 1), (0, 2.0, 50, 1, 0, 0, 1)).with_columns(
+        pair=pl.Series([0, 0, 1])
+    )
+    idle = table.head(1).with_columns(kind=pl.lit("idle"), pair=pl.lit(1, dtype=pl.Int64))
+    table = pl.concat([table, idle])
+    assert outside(table, [REGION]).to_list() == [True, False, False, False]
+    assert outside_by_pair(table, [REGION]).rows() == [(0, 0.25), (1, 0.0)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3), st.floats(0.5, 9)), min_size=1, max_size=12))
+def test_shares_agree(found: list[tuple[int, int, float]]) -> None:
+    """The coverage of all rows is that of the pairs weighted by their busy time."""
+    table = rows(*((0, length, tokens, chunks, 0, 0, 1) for tokens, chunks, length in found)).with_columns(
+        pair=pl.int_range(len(found)) % 3
+    )
+    weight = table.group_by("pair").agg(busy=(pl.col("end_s") - pl.col("start_s")).sum())
+    joined = outside_by_pair(table, [REGION]).join(weight, on="pair")
+    mean = (joined["outside"] * joined["busy"]).sum() / joined["busy"].sum()
+    assert coverage(table, [REGION]).inside_share == pytest.approx(1 - mean)

@@ -5,9 +5,13 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sim import charts, load_scenario, run
+from sim.charts._style import OUTSIDE
 from sim.cli import main
 from sim.errors import ScenarioError
 from sim.log.account import SHARES
@@ -114,3 +118,41 @@ def test_nothing_submitted() -> None:
     log.engines.clear()
     with pytest.raises(ScenarioError, match="has no time"):
         timeline.trace(read_logs([log], [0]), 0)
+
+
+def test_what_is_outside_the_calibrated_region_is_grey(arm) -> None:
+    """A bin whose busy time is mostly outside has a grey ground in all panels, and its share to read; no other has."""
+    tables = arm.tables()
+    bins = timeline.binned(tables, 0, 10).with_columns(outside=pl.int_range(20) / 19)
+    drawn = charts.timeline(bins, timeline.marks(tables, 0), "a run").to_dict()
+    for panel in drawn["vconcat"]:
+        [shade] = [each for each in panel["layer"] if each["mark"].get("color") == OUTSIDE]
+        rows = drawn["datasets"][shade["data"]["name"]]
+        assert all(row["outside"] > 0.2 for row in rows)
+        assert len(rows) == (6 if rows[0]["engine"] == 0 else 10)
+    assert "grey" in drawn["title"]["subtitle"]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9)), min_size=1, max_size=20),
+    st.integers(1, 6),
+)
+def test_engines_that_tell_the_story(found: list[tuple[float, int]], most: int) -> None:
+    """All of a small fleet; of a large one as many as fit, the fullest first among them, then the emptiest."""
+    rows = [
+        {"engine": engine, "waiting": float(waiting)} | dict.fromkeys(SHARES, 0.0) | {"decode": busy}
+        for engine, (busy, waiting) in enumerate(found)
+    ]
+    chosen = timeline.telling(pl.DataFrame(rows), most)
+    assert list(chosen) == sorted(chosen)
+    assert len(chosen) == min(most, len(found))
+    if len(found) <= most:
+        assert not any(chosen.values())
+        return
+    times = [busy for busy, _ in found]
+    assert {times[engine] for engine, role in chosen.items() if role == "fullest"} == {max(times)}
+    if most > 1:
+        assert {times[engine] for engine, role in chosen.items() if role == "emptiest"} == {min(times)}
+    if most > 3:
+        longest = max(waiting for _, waiting in found)
+        assert any(found[engine][1] == longest for engine in chosen)

@@ -3,12 +3,12 @@
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from sim import load_scenario, review
+from sim import charts, load_scenario, review
+from sim.charts._style import OUTSIDE
 from sim.cli import main
 from sim.errors import ScenarioError
 from sim.log.frames import read_logs
@@ -16,6 +16,7 @@ from sim.report.contrast import Lines
 from sim.report.ledger import SAYS
 from sim.review._page import left_alone
 from tests.sim.six_requests import six_requests
+from tests.sim.web import Page, loads_nothing
 
 COMMAND = "windtunnel review slime_group_affinity"
 
@@ -40,55 +41,48 @@ def page(evidence, found) -> str:
     return review.html(found, review.figures(evidence))
 
 
-class Page(HTMLParser):
-    """Addresses that a page loads, its ids, its links within, and its scripts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.loads: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.scripts = 0
-        self.charts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs) -> None:
-        own = dict(attrs)
-        self.loads += [own[key] for key in ("src", "srcset", "poster", "data") if own.get(key)]
-        if tag == "link" and own.get("href"):
-            self.loads.append(own["href"])
-        if tag == "a":
-            self.links.append(own["href"])
-        if own.get("id"):
-            self.ids.append(own["id"])
-        if own.get("data-chart"):
-            self.charts.append(own["data-chart"])
-        self.scripts += tag == "script"
-
-
 def test_the_page_loads_nothing(page: str) -> None:
-    """No address is loaded, by element, style or script; the specifications name no data to fetch."""
-    own = Page(page)
-    assert own.loads == []
-    assert own.scripts == 3
-    assert not re.search(r"@import|url\(\s*[\"']?(https?:)?//", page)
-    specs = json.loads(re.search(r'id="specs">(.*?)</script>', page, re.DOTALL).group(1))
-    assert "url" not in {key for spec in specs.values() for key in re.findall(r'"(\w+)":', json.dumps(spec))}
-    assert (
-        set(own.charts)
-        == set(specs)
-        == {"paired_ratios", "group_completion", "timeline_baseline", "timeline_candidate"}
-    )
+    """No address is loaded and no other script runs; each chart has its specification, its words, and its table."""
+    own = loads_nothing(page)
+    names = ["paired_ratios", "group_completion", "timeline_baseline", "timeline_candidate"]
+    assert own.charts == names
+    assert list(own.data["behind"]) == names
+    assert re.findall(r'data-table="(\w+)"', page) == names
+    assert len(own.scripts) == 3
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
     assert 'name="viewport"' in page
 
 
-def test_every_number_leads_to_a_table(page: str, found) -> None:
-    """Links of the page and sources of page one go to ids that are there, once."""
-    own = Page(page)
-    assert len(own.ids) == len(set(own.ids))
-    assert {link.removeprefix("#") for link in own.links} <= set(own.ids)
+def test_a_figure_shows_its_table(evidence, page: str) -> None:
+    """Row by row the numbers of the page are those of the figure, to six digits; none is drawn that is not there."""
+    for name, figure in review.figures(evidence).items():
+        head, *rows = Page(page).data["behind"][name]
+        assert head == figure.data.columns
+        assert len(rows) == figure.data.height
+        for shown, exact in zip(rows[:50], figure.data.head(50).rows(), strict=True):
+            for one, other in zip(shown, exact, strict=True):
+                assert one == (pytest.approx(other, rel=1e-5) if isinstance(other, float) else other)
+        assert "simulated" in charts.split(figure.chart)[1]
+
+
+def test_what_is_outside_the_calibrated_region_is_grey(evidence, tmp_path: Path) -> None:
+    """In every figure: the pairs, the curves, and the time of the engines; nothing is where all is inside."""
+    whole = {arm: replace(each, inside_share=1.0, outside={}) for arm, each in evidence.coverage.items()}
+    drawn = review.figures(replace(evidence, coverage=whole))
+    assert OUTSIDE not in json.dumps(drawn["group_completion"].chart.to_dict())
+    far = gathered(tmp_path, write(tmp_path, ("8192", "60000")), pairs=2)
+    assert min(each.inside_share for each in far.coverage.values()) < 0.8
+    drawn = review.figures(far)
+    assert drawn["paired_ratios"].data["outside"].all()
+    assert all(drawn[f"timeline_{arm}"].data["outside"].max() > 0.2 for arm in ("baseline", "candidate"))
+    for name, figure in drawn.items():
+        assert OUTSIDE in json.dumps(figure.chart.to_dict()), name
+        assert "grey: outside the calibrated region" in charts.split(figure.chart)[2]
+
+
+def test_every_number_leads_to_a_table(found) -> None:
+    """Sources of page one are tables that are there."""
     sources = {each for line in found.page for each in line.source.split(", ") if each}
     tables = {table.id: table for part in found.parts for table in part.tables}
     assert sources <= tables.keys()
@@ -261,9 +255,13 @@ def test_the_command(tmp_path: Path, capsys) -> None:
     assert not ended.value.code
     printed, notes = capsys.readouterr()
     assert printed.startswith("No recommendation, because\n  half of the interval")
-    assert {path.name for path in (tmp_path / "r").iterdir()} == {"review.html", "review.md", "figures"}
+    assert {path.name for path in (tmp_path / "r").iterdir()} == {"review.html", "review.md", "figures", "tables"}
+    tables = {path.stem: path.read_text("utf-8") for path in (tmp_path / "r" / "tables").iterdir()}
+    assert tables["2.1"] == "field,sample,group\nclient.key_scope,session,group\n"
+    assert tables["paired_ratios"].startswith("metric,candidate,pair,ratio,class,outside\nsamples_per_s")
+    assert {"paired_ratios", "group_completion", "timeline_baseline", "timeline_candidate"} <= tables.keys()
     assert len(list((tmp_path / "r" / "figures").iterdir())) == 8
-    assert notes.count("wrote ") == 10
+    assert notes.count("wrote ") == 10 + len(tables)
     for more, says in (
         (["--candidate", "sample"], "baseline and candidate are both sample"),
         (["--candidate", "grup"], "unknown arm 'grup'; did you mean 'group'?"),

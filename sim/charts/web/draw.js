@@ -1,0 +1,40 @@
+// Draws every chart of the page into its place, as wide as there is room, and again when the room changes.
+"use strict";
+const charts = JSON.parse(document.getElementById("charts").textContent);
+const ELASTIC = 400;  // views of at least this width take what room there is; narrower ones keep the size they need
+const NARROW = 600;
+
+function views(spec, visit) {
+  visit(spec);
+  for (const key of ["vconcat", "hconcat", "concat", "layer"]) for (const each of spec[key] ?? []) views(each, visit);
+  if (spec.spec) views(spec.spec, visit);
+}
+
+async function draw(place) {
+  const room = place.clientWidth, isNarrow = room < NARROW;
+  const embed = (width) => {
+    const spec = structuredClone(charts[place.dataset.chart]);
+    views(spec, (view) => { if (view.width >= ELASTIC) view.width = width(view.width); });
+    // A screen reader is told what the figure shows, not every dot; paper shows through, whatever its colour.
+    Object.assign(spec.config, { aria: false, background: null });
+    Object.assign(spec.config.axis, isNarrow ? { labelLimit: 110 } : {});
+    Object.assign(spec.config.legend, isNarrow ? { orient: "bottom", columns: 2, labelLimit: room / 2 - 50 } : {});
+    return vegaEmbed(place, spec, {
+      mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } });
+  };
+  await embed((width) => width);
+  const over = place.querySelector("svg").getBoundingClientRect().width - room;
+  if (over > 0 || over < -8) await embed((width) => Math.min(900, Math.max(180, Math.floor(width - over))));
+}
+
+const places = [...document.querySelectorAll("[data-chart]")];
+let room = 0, waiting = 0;
+function drawAll() {
+  room = document.documentElement.clientWidth;
+  window.drawn = Promise.all(places.map(draw));
+}
+drawAll();
+addEventListener("resize", () => {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => { if (document.documentElement.clientWidth !== room) drawAll(); }, 150);
+});
