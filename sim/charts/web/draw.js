@@ -2,7 +2,7 @@
 "use strict";
 const charts = JSON.parse(document.getElementById("charts").textContent);
 const ELASTIC = 400;  // views of at least this width take what room there is; narrower ones keep the size they need
-const NARROW = 600;
+const NARROW = 600, LEAST = 120;
 
 function views(spec, visit) {
   visit(spec);
@@ -11,20 +11,24 @@ function views(spec, visit) {
 }
 
 async function draw(place) {
-  const room = place.clientWidth, isNarrow = room < NARROW;
+  const room = place.clientWidth, isNarrow = room < NARROW, says = place.getAttribute("aria-label");
   const embed = (width) => {
     const spec = structuredClone(charts[place.dataset.chart]);
-    views(spec, (view) => { if (view.width >= ELASTIC) view.width = width(view.width); });
-    // A screen reader is told what the figure shows, not every dot; paper shows through, whatever its colour.
+    views(spec, (view) => {
+      if (view.width >= ELASTIC) view.width = width(view.width);
+      const rows = view.encoding?.y?.axis;
+      if (isNarrow && rows?.labelLimit) rows.labelLimit = 100;
+    });
+    // A screen reader is told what the figure shows, not every dot; the page's ground shows through.
+    spec.description = says;
     Object.assign(spec.config, { aria: false, background: null });
-    Object.assign(spec.config.axis, isNarrow ? { labelLimit: 110 } : {});
     Object.assign(spec.config.legend, isNarrow ? { orient: "bottom", columns: 2, labelLimit: room / 2 - 50 } : {});
     return vegaEmbed(place, spec, {
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } });
   };
   await embed((width) => width);
   const over = place.querySelector("svg").getBoundingClientRect().width - room;
-  if (over > 0 || over < -8) await embed((width) => Math.min(900, Math.max(180, Math.floor(width - over))));
+  if (over > 0 || over < -8) await embed((width) => Math.min(900, Math.max(LEAST, Math.floor(width - over))));
 }
 
 const places = [...document.querySelectorAll("[data-chart]")];
