@@ -67,6 +67,7 @@ SIDEWAYS = {
     ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
     ("sim.validation", "sim.sweep"),  # a case is run as any scenario is
     ("sim.review", "sim.sweep"),  # a review runs what is not stored
+    ("sim.review", "sim.validation"),  # and shows the record of what was run against published values
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers
 }
 """Imports within one floor that are meant, each with its reason."""

@@ -1,5 +1,6 @@
 """``windtunnel validate``: run the cases with progress on stderr, show each row beside its value."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,7 @@ import click
 
 from sim import interrupts
 from sim.cli import _complete, _options
+from sim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +23,21 @@ if TYPE_CHECKING:
 @_options.results
 @_options.fresh
 @click.option("--write", type=click.Path(path_type=Path), metavar="FILE", help="Write the page of all rows here.")
-def validate(cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fresh: bool, write: Path | None) -> int:
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the rows as JSON here; reviews read sim/validation/record.json.",
+)
+def validate(
+    cases: tuple[str, ...],
+    full: bool,
+    jobs: int | None,
+    out: Path,
+    fresh: bool,
+    write: Path | None,
+    record: Path | None,
+) -> int:
     """Run CASES, by default all, and show each row beside its published or analytic value with the verdict.
 
     CASES are names of files in scenarios/validation, or files. Exits 1 when an analytic truth or a null control fails.
@@ -30,7 +46,7 @@ def validate(cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fr
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        from sim.validation import Verdicts, case_names, load_case, page, run_case
+        from sim.validation import Verdicts, case_names, dump, load_case, page, record_of, run_case
 
     chosen = [load_case(name) for name in cases or case_names()]
     notes, shown = Console(stderr=True), Console()
@@ -57,13 +73,24 @@ def validate(cases: tuple[str, ...], full: bool, jobs: int | None, out: Path, fr
     changed = [one for each in found for one in each.outcomes if one.has_changed]
     rows = sum(len(each.outcomes) for each in found)
     click.echo(f"{rows} rows, {len(changed)} with another verdict than stored, {len(failed)} truths or controls fail")
-    if write is not None and found:
-        write.parent.mkdir(parents=True, exist_ok=True)
-        write.write_text(page(found), encoding="utf-8")
-        notes.print(f"wrote {write}", highlight=False, soft_wrap=True)
+    for path, text in ((write, page), (record, lambda every: dump(record_of(every)))):
+        if path is not None and found:
+            _replace(path, text(found))
+            notes.print(f"wrote {path}", highlight=False, soft_wrap=True)
     for name in failed:
         notes.print(f"fails: {name}", highlight=False, soft_wrap=True)
     return int(bool(failed))
+
+
+def _replace(path: Path, text: str) -> None:
+    """The file whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}-{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _table(found: "Verdicts") -> "Table":

@@ -17,12 +17,14 @@ from sim.report.region import Coverage, Region, coverage
 from sim.report.result import Result
 from sim.report.sides import first, read_side
 from sim.review._assumptions import profile_of
-from sim.review._checks import Check, verify
+from sim.review._checks import verify
 from sim.review._knobs import Knob
+from sim.review._model import Check
 from sim.review._sensitivity import Centre, Sensitivity, registered, study
 from sim.rng import Streams
 from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
 from sim.sweep import run
+from sim.validation import Record, Traits, read_record, traits_of
 from sim.workload._describe import Description, describe
 
 OVERHEAD_H = 1 / 6
@@ -94,6 +96,10 @@ class Evidence:
     """By arms that share one."""
     checksums: dict[str, str]
     """Of the stored values of each arm."""
+    record: Record
+    """What was run against published values and analytic truths."""
+    traits: Traits
+    """Of the two arms: which cases of the record resemble them."""
 
     @property
     def primary(self) -> Finding:
@@ -215,6 +221,8 @@ def gather(
             name: hashlib.sha256((arm.folder / f"{store.VALUES}.parquet").read_bytes()).hexdigest()
             for name, arm in arms.items()
         },
+        record=read_record(),
+        traits=traits_of(scenario.arms[name] for name in arms),
     )
 
 
@@ -237,12 +245,12 @@ def _plan(scenario: Scenario, sides: Sequence[Any], lines: Lines) -> tuple[Plan 
 
 
 def regions(cell: Cell) -> list[Region | None]:
-    """The calibrated region of each engine of a fleet, by its number."""
-    found: list[Region | None] = []
-    for kind in cell.fleet:
-        profile = profile_of(kind, cell)
-        found += [profile.region if profile else None] * kind.count
-    return found
+    """The calibrated region of each engine by its number: of the beginning, type after type, then those that join."""
+    kinds = {kind.name: kind for kind in cell.fleet}
+    numbered = [kind.name for kind in cell.fleet for _ in range(kind.count)]
+    numbered += [name or "" for name in cell.membership.joining]
+    profiles = {name: profile_of(kind, cell) for name, kind in kinds.items()}
+    return [profile.region if (profile := profiles[name]) else None for name in numbered]
 
 
 def _workloads(cells: Sequence[Cell]) -> list[tuple[str, tuple[Description, list[Keys]]]]:

@@ -56,6 +56,15 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """One check: what it says, and whether it held; None where it does not apply."""
+
+    name: str
+    says: str
+    held: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class Review:
     """The whole of it."""
 

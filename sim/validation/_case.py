@@ -6,6 +6,7 @@
     over: laid over the scenario, as an arm is over its base (may add arms)
     pairs: {quick: 20, full: 200}       without quick the case runs under --full alone
     unknown: what was not published and decides the misses
+    repeats: {spread: 0.018, of: wall}   relative standard deviation of the real system's own repeated runs
     rows:
       - name: ratio where the keys fall 2:2
         published: 1.357                 or predicted: (by others or by arithmetic, never measured), truth: (analytic),
@@ -14,6 +15,7 @@
         neutral: 1                       the value of no effect, which tells an order from a miss
         measure: gmean(where(in_class(group, "2:2"), metric(group, "samples_per_s") / metric(sample, "samples_per_s")))
         verdict: reproduced              of the last run that was accepted
+        counted: false                   not in the ratio errors: the same value under another assumption, or tuned to it
 
 A file without ``rows`` in that folder is a plain scenario. What a measure may say: ``_measures.py``.
 """
@@ -36,8 +38,8 @@ Kind = Literal["published", "predicted", "truth", "null"]
 Verdict = Literal["reproduced", "order only", "not separable", "missed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
-_KEYS: Final = ("question", "source", "scenario", "over", "pairs", "unknown", "rows")
-_ROW_KEYS: Final = ("name", *KINDS, "band", "neutral", "measure", "assumed", "unknown", "verdict", "only_full")
+_KEYS: Final = ("question", "source", "scenario", "over", "pairs", "unknown", "repeats", "rows")
+_ROW_KEYS: Final = ("name", *KINDS, "band", "neutral", "measure", "assumed", "unknown", "verdict", "only_full", "counted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,28 @@ class Row:
     verdict: Verdict
     """As stored."""
     only_full: bool
+    counted: bool = True
+    """False: the published value of another row under other assumptions, or one that the scenario was tuned to."""
+
+    @property
+    def is_ratio(self) -> bool:
+        """A measured ratio of arms, whose error says how far off ours are."""
+        return self.kind == "published" and self.neutral == 1 and self.counted and len(self.measure.names) > 1
 
     @property
     def must_hold(self) -> bool:
         """A truth or a control."""
         return self.kind in ("truth", "null")
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """How far apart the real system's own runs of one arm are."""
+
+    spread: float
+    """Relative standard deviation."""
+    of: str
+    """Of what, and who measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +98,7 @@ class Case:
     quick_pairs: int | None
     full_pairs: int
     rows: tuple[Row, ...]
+    repeats: Repeats | None = None
 
     def rows_of(self, *, full: bool) -> tuple[Row, ...]:
         """Rows of a short or a full run."""
@@ -113,7 +133,7 @@ def load_case(path_or_name: str | Path) -> Case:
         raise ScenarioError(f"{document.origin(('rows',))}: must be a list of rows")
     rows = tuple(_row(document, index, scenario) for index in range(len(data["rows"])))
     question, source, unknown = (_text(document, (key,)) for key in ("question", "source", "unknown"))
-    return Case(path.stem, question, source, unknown, scenario, quick, full, rows)
+    return Case(path.stem, question, source, unknown, scenario, quick, full, rows, _repeats(document))
 
 
 def _scenario(document: Document, path: Path) -> Scenario:
@@ -140,6 +160,14 @@ def _pairs(document: Document) -> tuple[int | None, int]:
     return quick, full
 
 
+def _repeats(document: Document) -> Repeats | None:
+    if "repeats" not in document.data:
+        return None
+    place: Place = ("repeats",)
+    _mapping(document, place, ("spread", "of"), needed=("spread", "of"))
+    return Repeats(_value(document, (*place, "spread")), _text(document, (*place, "of")))
+
+
 def _row(document: Document, index: int, scenario: Scenario) -> Row:
     place: Place = ("rows", index)
     data = _mapping(document, place, _ROW_KEYS, needed=("name", "measure", "verdict"))
@@ -159,8 +187,9 @@ def _row(document: Document, index: int, scenario: Scenario) -> Row:
         known = registry.suggest(str(data["verdict"]), VERDICTS)
         raise ScenarioError(f"{document.origin((*place, 'verdict'))}: unknown verdict {data['verdict']!r}; {known}")
     neutral = _value(document, (*place, "neutral")) if "neutral" in data else None
-    if not isinstance(data.get("only_full", False), bool):
-        raise ScenarioError(f"{document.origin((*place, 'only_full'))}: must be true or false")
+    for flag in ("only_full", "counted"):
+        if not isinstance(data.get(flag, False), bool):
+            raise ScenarioError(f"{document.origin((*place, flag))}: must be true or false")
     return Row(
         name=_text(document, (*place, "name")),
         kind=kind,
@@ -172,6 +201,7 @@ def _row(document: Document, index: int, scenario: Scenario) -> Row:
         unknown=_text(document, (*place, "unknown")),
         verdict=data["verdict"],
         only_full=data.get("only_full", False),
+        counted=data.get("counted", True),
     )
 
 

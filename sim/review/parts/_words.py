@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from sim.report.table import number
 from sim.review._gather import Evidence
 
 
@@ -14,6 +15,12 @@ def short(value: Any) -> str:
 def share(value: float | None) -> str:
     """A share for reading."""
     return "–" if value is None else f"{value:.1%}"
+
+
+def value(found: float, lo: float | None = None, hi: float | None = None) -> str:
+    """A number, with its interval where it has one of more than a point."""
+    between = "" if lo is None or hi is None or lo == hi else f" [{number(lo)}, {number(hi)}]"
+    return f"{number(found)}{between}"
 
 
 def arms(ev: Evidence) -> tuple[str, str]:

@@ -1,11 +1,45 @@
-"""Part 5: whether the simulator did what it says."""
+"""Part 5: whether the simulator did what it says: checks and null controls of these runs, and truths on record."""
 
 from sim.review._gather import Evidence
-from sim.review._model import Part, Table
+from sim.review._model import Part, Row, Table
+from sim.review.parts._words import value
+from sim.validation import Record
+
+WORDS = {True: "holds", False: "FAILS", None: "not applicable"}
 
 
 def verification(ev: Evidence) -> Part:
     """5: whether the simulator did what it says."""
-    words = {True: "holds", False: "FAILS", None: "not applicable"}
-    rows = [(check.name, check.says, words[check.held]) for check in ev.checks]
-    return Part(5, "Verification", tables=[Table("5.1", "Checks of these runs", ("check", "says", "verdict"), rows)])
+    rows = [(check.name, check.says, WORDS[check.held]) for check in ev.checks]
+    held = sum(row.verdict == "reproduced" for _, row in ev.record.truths)
+    text = [
+        f"Analytic truths and null controls on record: {held} of {len(ev.record.truths)} hold; "
+        "`windtunnel validate` runs them again.",
+        *stale(ev.record),
+    ]
+    tables = [
+        Table("5.1", "Checks of these runs", ("check", "says", "verdict"), rows),
+        Table("5.2", "Analytic truths and null controls on record", HEAD, _truths(ev.record)),
+    ]
+    return Part(5, "Verification", text, tables)
+
+
+HEAD = ("case", "says", "kind", "known", "ours", "verdict")
+
+
+def _truths(record: Record) -> list[Row]:
+    kinds = {"truth": "analytic", "null": "null control"}
+    return [
+        (case.name, row.name, kinds[row.kind], value(row.value), value(row.ours, row.lo, row.hi), row.verdict)
+        for case, row in record.truths
+    ]
+
+
+def stale(record: Record) -> list[str]:
+    """That the record is of another version, where it is."""
+    if not record.is_stale:
+        return []
+    return [
+        f"STALE: the record is of results version {record.results_version}, and numbers have changed since: "
+        "run windtunnel validate --full --record again before you rely on it."
+    ]

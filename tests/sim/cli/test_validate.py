@@ -3,6 +3,7 @@
 import pytest
 
 from sim.cli import main
+from sim.validation import read_record
 from tests.sim.validation.test_cases import ROW, WORLD
 
 
@@ -28,6 +29,17 @@ def test_a_truth_that_holds_is_0_and_the_page_is_written(capsys, tmp_path):
     assert code == 0
     assert "1 rows, 0 with another verdict than stored, 0 truths or controls fail" in out
     assert "| requests | 10 | 10, analytic | exact | reproduced |" in page.read_text(encoding="utf-8")
+
+
+def test_the_record_is_written(capsys, tmp_path):
+    """Beside the page, or alone; a place that cannot be written is one line."""
+    path = tmp_path / "new" / "record.json"
+    code, _, err = call(capsys, case(tmp_path, "good"), "--out", tmp_path, "--record", path)
+    assert (code, f"wrote {path}" in err) == (0, True)
+    [found] = read_record(path).cases
+    assert (found.name, found.rows[0].ours, found.rows[0].verdict) == ("good", 10, "reproduced")
+    code, _, err = call(capsys, case(tmp_path, "good"), "--out", tmp_path, "--record", path / "in_a_file")
+    assert (code, err.startswith("error: cannot write")) == (1, True)
 
 
 @pytest.mark.parametrize("kind", ["truth", "null"])

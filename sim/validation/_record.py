@@ -1,0 +1,234 @@
+"""The record of a validation: what every row gave, as data that ships with the program and that a review shows.
+
+``windtunnel validate --full --record sim/validation/record.json`` writes it from the runs that make the page. A record of
+another results version is stale: the numbers of the program have changed since.
+
+    ratio error       ours over published of each measured ratio of two arms, the published winner over the loser, so that
+                      less than 1 is an effect that the simulation makes too small
+    order agreement   Kendall's tau over the published pairs of arms: as ours orders them, less otherwise, over all
+
+Rows whose value is another row's under other assumptions, and rows that a scenario was tuned to, count in neither.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from sim.errors import ScenarioError
+from sim.scenario import RESULTS_VERSION
+from sim.validation._case import Kind, Repeats, Verdict
+from sim.validation._run import Verdicts
+from sim.validation._traits import Traits, traits_of
+
+FILE: Final = "record.json"
+DIGITS: Final = 6
+"""Significant digits that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRow:
+    """One row as it came out."""
+
+    name: str
+    kind: Kind
+    value: float
+    """Published, predicted or known."""
+    band: tuple[float, float]
+    ours: float
+    lo: float | None
+    hi: float | None
+    verdict: Verdict
+    is_ratio: bool
+    """A measured ratio of arms that counts in the errors."""
+
+    @property
+    def error(self) -> float:
+        """Ours over the published value, the published winner over the loser."""
+        return self.ours / self.value if self.value >= 1 else self.value / self.ours
+
+    @property
+    def is_ordered(self) -> bool:
+        """The same arm wins in both."""
+        return (self.ours > 1) == (self.value > 1)
+
+    @property
+    def is_separable(self) -> bool:
+        """Our interval leaves out 1; a value without an interval does."""
+        return self.lo is None or self.hi is None or not self.lo <= 1 <= self.hi
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCase:
+    """One case as it came out."""
+
+    name: str
+    question: str
+    pairs: int
+    traits: Traits
+    repeats: Repeats | None
+    """How far apart the real system's own runs are."""
+    rows: tuple[RecordedRow, ...]
+
+    @property
+    def ratios(self) -> tuple[RecordedRow, ...]:
+        """Rows that count in the errors."""
+        return tuple(row for row in self.rows if row.is_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How well some measured ratios of arms came out."""
+
+    ratios: int
+    median: float
+    """Of the factor between ours and published, less 1: 0.1 is a tenth off, either way."""
+    p90: float
+    bias: float
+    """Geometric mean of ours over published, less 1: negative where ours makes effects too small."""
+    tau: float
+    """Kendall's, over the published pairs of arms."""
+    ordered: int
+    separable: int
+    """Pairs of arms that our intervals tell apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """All cases of one version of the program."""
+
+    results_version: int
+    cases: tuple[RecordedCase, ...]
+
+    @property
+    def is_stale(self) -> bool:
+        """Numbers of the program have changed since."""
+        return self.results_version != RESULTS_VERSION
+
+    @property
+    def ratios(self) -> tuple[RecordedRow, ...]:
+        """Every measured ratio of arms that counts."""
+        return tuple(row for case in self.cases for row in case.ratios)
+
+    @property
+    def truths(self) -> list[tuple[RecordedCase, RecordedRow]]:
+        """Analytic truths and null controls."""
+        return [(case, row) for case in self.cases for row in case.rows if row.kind in ("truth", "null")]
+
+    def resembling(self, traits: Traits) -> list[tuple[RecordedCase, list[str]]]:
+        """Cases that hold a measurement, by how many traits they share with a scenario, most first; none is left out."""
+        found = [(case, case.traits.shared(traits)) for case in self.cases if _is_measured(case)]
+        return sorted(((case, shared) for case, shared in found if shared), key=lambda each: -len(each[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class RatioError:
+    """A measured ratio of two arms and ours."""
+
+    case: str
+    row: str
+    published: float
+    ours: float
+
+
+def ratio_errors() -> list[RatioError]:
+    """Every measured ratio of the shipped record that counts."""
+    cases = read_record().cases
+    return [RatioError(case.name, row.name, row.value, row.ours) for case in cases for row in case.ratios]
+
+
+def agreement(rows: Sequence[RecordedRow]) -> Agreement | None:
+    """Of some ratios; None of none."""
+    if not rows:
+        return None
+    logs = np.log([row.error for row in rows])
+    off = np.exp(np.abs(logs)) - 1
+    ordered = sum(row.is_ordered for row in rows)
+    return Agreement(
+        ratios=len(rows),
+        median=float(np.median(off)),
+        p90=float(np.quantile(off, 0.9)),
+        bias=float(np.exp(logs.mean()) - 1),
+        tau=(2 * ordered - len(rows)) / len(rows),
+        ordered=ordered,
+        separable=sum(row.is_separable for row in rows),
+    )
+
+
+def record_of(every: Iterable[Verdicts]) -> Record:
+    """What some cases gave."""
+    return Record(RESULTS_VERSION, tuple(map(_case, every)))
+
+
+def dump(record: Record) -> str:
+    """As JSON, a row a line, the same bytes for the same numbers; a value that is no number is null."""
+    cases = []
+    for case in asdict(record)["cases"]:
+        rows = [{**row, "ours": None if math.isnan(row["ours"]) else row["ours"]} for row in case.pop("rows")]
+        head = ",\n  ".join(f"{json.dumps(key)}: {_json(value)}" for key, value in case.items())
+        cases.append(f'{{\n  {head},\n  "rows": [\n   {(","  + chr(10) + "   ").join(map(_json, rows))}\n  ]\n }}')
+    return f'{{"results_version": {record.results_version}, "cases": [\n {", ".join(cases)}\n]}}\n'
+
+
+@cache
+def read_record(path: Path | None = None) -> Record:
+    """The record that ships with the program, or one of a file; ScenarioError for a file that is none."""
+    source = resources.files("sim.validation") / FILE if path is None else path
+    try:
+        data = json.loads(source.read_text(encoding="utf-8"))
+        return Record(data["results_version"], tuple(map(_read_case, data["cases"])))
+    except OSError as error:
+        raise ScenarioError(f"cannot read {source.name}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError):
+        raise ScenarioError(f"{source.name} is no record of a validation (windtunnel validate --record)") from None
+
+
+def _case(found: Verdicts) -> RecordedCase:
+    case = found.case
+    named = {arm for each in found.outcomes for arm in each.row.measure.names}
+    rows = tuple(
+        RecordedRow(
+            name=each.row.name,
+            kind=each.row.kind,
+            value=each.row.value,
+            band=each.row.band,
+            ours=_short(each.found.value),
+            lo=None if each.found.lo is None else _short(each.found.lo),
+            hi=None if each.found.hi is None else _short(each.found.hi),
+            verdict=each.verdict,
+            is_ratio=each.row.is_ratio,
+        )
+        for each in found.outcomes
+    )
+    traits = traits_of(cell for name, cell in case.scenario.arms.items() if name in named)
+    return RecordedCase(case.name, case.question, found.pairs, traits, case.repeats, rows)
+
+
+def _read_case(data: dict[str, Any]) -> RecordedCase:
+    traits = Traits(**{name: tuple(values) for name, values in data["traits"].items()})
+    repeats = None if data["repeats"] is None else Repeats(**data["repeats"])
+    return RecordedCase(**{**data, "traits": traits, "repeats": repeats, "rows": tuple(map(_read_row, data["rows"]))})
+
+
+def _read_row(data: dict[str, Any]) -> RecordedRow:
+    ours = math.nan if data["ours"] is None else data["ours"]
+    return RecordedRow(**{**data, "band": tuple(data["band"]), "ours": ours})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _is_measured(case: RecordedCase) -> bool:
+    return any(row.kind == "published" for row in case.rows)
+
+
+def _short(value: float) -> float:
+    """Enough digits to read, few enough to be the same on every machine."""
+    return value if not math.isfinite(value) or value == 0 else float(f"{value:.{DIGITS}g}")
