@@ -42,7 +42,8 @@ class Constant:
         """Weights and KV bytes of the model where a shipped profile knows them; the times are this model's own."""
         shipped = _profiles.find(device=device, model=model, tp=tp)
         figures = shipped if shipped is not None else _profiles.Profile("", {}, ())
-        return replace(figures, name="constant", status="constant", source="a constant step, no measurement")
+        own = replace(figures, name="constant", status="constant", source="a constant step, no measurement")
+        return replace(own, error_percent=None, region=None, resamples=())
 
     def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
         """What a reader must know of the cost in use."""

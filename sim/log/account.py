@@ -20,6 +20,18 @@ TAIL = 3
 """An idle row after the engine's last work; only here, the log itself knows ``IDLE``, ``BUSY`` and ``DOWN``."""
 KINDS = ("idle", "busy", "down", "tail")
 SHARES = ("prefill", "reprefill", "decode", "host", "idle_queue", "idle_client", "idle_tail", "down")
+AFTER = "after_end"
+"""Steps after the last answer, which are in no makespan; a line of the ledger takes them off."""
+MECHANISMS = {
+    "saved prefill": ("prefill",),
+    "re-prefill": ("reprefill",),
+    "batching": ("decode", "host"),
+    "imbalance": ("idle_queue",),
+    "router and clients": ("idle_client",),
+    "tail idle": ("idle_tail", AFTER),
+    "outages": ("down",),
+}
+"""What a change of routing can gain or lose by, and the shares that it shows in; each share is in one of them."""
 
 
 def account(log: Log) -> dict[str, Ticks]:

@@ -15,11 +15,10 @@ import polars as pl
 
 from sim import stats
 from sim.errors import LawError
-from sim.log.account import SHARES
+from sim.log.account import AFTER, MECHANISMS, SHARES
 from sim.log.frames import Tables
 from sim.stats import Mean
 
-AFTER: Final = "after_end"
 LINES: Final = (*SHARES, AFTER)
 SAYS: Final = {
     "prefill": "prefill, first time",
@@ -82,6 +81,26 @@ def entries(baseline: pl.DataFrame, candidate: pl.DataFrame) -> list[Entry]:
         Entry(name, _mean_s(one, name), _mean_s(other, name), stats.mean(moved[name].to_numpy() / 1e9))
         for name in (*used, "total")
     ]
+
+
+def mechanisms(found: list[Entry], moved: pl.DataFrame) -> list[Entry]:
+    """The entries of a ledger summed by mechanism, those without a line left out; ``moved`` is of ``differences``."""
+    known = {each.line: each for each in found}
+    summed = []
+    for name, lines in MECHANISMS.items():
+        own = [known[line] for line in lines if line in known]
+        if own:
+            difference = stats.mean(by_mechanism(moved, name).to_numpy())
+            summed.append(
+                Entry(name, sum(each.baseline_s for each in own), sum(each.candidate_s for each in own), difference)
+            )
+    return summed
+
+
+def by_mechanism(moved: pl.DataFrame, name: str) -> pl.Series:
+    """Seconds of a mechanism in each pair's difference; ``total`` is engines x makespan."""
+    lines = ("total",) if name == "total" else MECHANISMS[name]
+    return moved.select(pl.sum_horizontal(lines) / 1e9).to_series()
 
 
 def _mean_s(ledger_of_one: pl.DataFrame, name: str) -> float:

@@ -1,5 +1,6 @@
 """Scenarios: a YAML file becomes cells that can be run."""
 
+from sim.scenario._ablates import Ablates
 from sim.scenario._assumed import Assumption, Basis, place_in, value_at
 from sim.scenario._cell import RESULTS_VERSION, Cell
 from sim.scenario._check import Checked, Facts, check, differences, resolved_document
@@ -8,7 +9,7 @@ from sim.scenario._fleet import EngineType, kv_tokens
 from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario, load_workload
 from sim.scenario._occupied import Keys, spread_of_keys
 from sim.scenario._presets import names as presets
-from sim.scenario._rules import explicit_keys
+from sim.scenario._rules import explicit_keys, reads_key
 from sim.scenario._schema import schema
 from sim.scenario._sweep import Sweep, Variant, load_sweep
 from sim.scenario._yaml import dump
@@ -16,6 +17,7 @@ from sim.scenario._yaml import dump
 __all__ = [
     "DEFAULT_METRICS",
     "RESULTS_VERSION",
+    "Ablates",
     "Assumption",
     "Basis",
     "Cell",
@@ -37,6 +39,7 @@ __all__ = [
     "locate",
     "place_in",
     "presets",
+    "reads_key",
     "resolved_document",
     "schema",
     "shipped",

@@ -14,6 +14,7 @@ from sim.errors import ScenarioError
 from sim.keys import group_keys
 from sim.placement import MOST_ENGINES, MOST_KEYS
 from sim.rng import Streams
+from sim.scenario._ablates import KEY
 from sim.scenario._around import idle_keys
 from sim.scenario._cell import Cell
 from sim.scenario._errors import PlacedError, placed
@@ -77,6 +78,7 @@ def check(scenario: Scenario) -> Checked:
         for each in found:
             warnings.setdefault(each, []).append(name)
     _check_blocking(scenario, facts)
+    _check_ablations(scenario)
     said = [f"{'arm' if len(arms) == 1 else 'arms'} {', '.join(arms)}: {each}" for each, arms in warnings.items()]
     return Checked(facts, [*said, *_unread(scenario), *_deadline(scenario), *_tails(scenario, facts)])
 
@@ -96,6 +98,17 @@ def _check_blocking(scenario: Scenario, facts: dict[str, Facts]) -> None:
             f"{where}: no arm can be blocked: it takes a policy that places keys by a hash, 2 to {MOST_KEYS} keys "
             f"and 2 to {MOST_ENGINES} engines"
         )
+
+
+def _check_ablations(scenario: Scenario) -> None:
+    """An ablation takes one thing away, so that what is missing then has one cause."""
+    for name, each in scenario.ablations.items():
+        found = dict(_differ(scenario.arms[each.arm].resolved, scenario.arms[name].resolved, ""))
+        if len(found) != 1:
+            raise ScenarioError(
+                f"arms.{name}.{KEY}: arm {name} differs from {each.arm} in {len(found)} fields ({', '.join(found)}): "
+                "an ablation takes one thing away"
+            )
 
 
 def _world(cell: Cell) -> str:
@@ -304,6 +317,8 @@ def resolved_document(scenario: Scenario) -> dict[str, Any]:
             place[last] = value
         if name in scenario.null_controls:
             arms[name]["null_control"] = True
+        if name in scenario.ablations:
+            arms[name][KEY] = scenario.ablations[name].document
     stated = {"assumptions": [each.document for each in scenario.assumptions]} if scenario.assumptions else {}
     warm_up = {} if scenario.warm_up_s is None else {"warm_up_s": scenario.warm_up_s}
     stop = {} if scenario.stop is None else {"stop": scenario.stop.model_dump()}

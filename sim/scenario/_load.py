@@ -1,13 +1,14 @@
 """From a file to cells: read, lay overrides and arms over the base, validate, resolve."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from sim import registry
 from sim.errors import ScenarioError
 from sim.scenario import _merge
+from sim.scenario._ablates import KEY, Ablates, ablations
 from sim.scenario._assumed import Assumption, check_field, check_place, lay, place_in, value_at
 from sim.scenario._cell import Cell, make
 from sim.scenario._errors import PlacedError
@@ -54,6 +55,8 @@ class Scenario:
     """The file names variants, for ``load_sweep``."""
     assumptions: tuple[Assumption, ...] = ()
     """What the file takes for given, in its words."""
+    ablations: Mapping[str, Ablates] = field(default_factory=dict)
+    """Arms that take a mechanism away from another one, by name."""
 
     def select(
         self, *, pairs: int | None = None, seed: int | None = None, arms: Sequence[str] | None = None
@@ -68,6 +71,7 @@ class Scenario:
                 raise ScenarioError(f"unknown arm {name!r}; {registry.suggest(name, kept)}")
         if arms:
             kept = {name: cell for name, cell in kept.items() if name in arms or name == self.baseline}
+        known = {name: each for name, each in self.ablations.items() if name in kept and each.arm in kept}
         if pairs is not None and pairs < 1:
             raise ScenarioError(f"pairs must be 1 or more, not {pairs}")
         if pairs is not None and pairs > MOST_PAIRS:
@@ -78,8 +82,8 @@ class Scenario:
             kept = {name: cell.reseeded(seed) for name, cell in kept.items()}
         seed = self.seed if seed is None else seed
         if pairs is not None:
-            return replace(self, arms=kept, pairs=pairs, seed=seed, stop=None)
-        return replace(self, arms=kept, seed=seed)
+            return replace(self, arms=kept, ablations=known, pairs=pairs, seed=seed, stop=None)
+        return replace(self, arms=kept, ablations=known, seed=seed)
 
     def varied(self, settings: Mapping[str, Any], at: Origin = NOWHERE) -> "Scenario":
         """The same question with fields set otherwise in every arm; ``arms.NAME.path`` is a field of one arm alone.
@@ -89,8 +93,8 @@ class Scenario:
         base = self.path.resolve().parent
         documents, arms = dict(self.documents), {}
         for name, cell in self.arms.items():
-            for field, value in settings.items():
-                if place := place_in(field, name):
+            for path, value in settings.items():
+                if place := place_in(path, name):
                     documents[name] = lay(documents[name], cell.resolved, place, value, at)
             arms[name] = _cell(documents[name], name, self.seed, base)
         return replace(self, arms=arms, documents=documents)
@@ -163,6 +167,7 @@ def assemble(document: Document, path: Path) -> Scenario:
         stop=model.replications.stop,
         has_sweep=model.sweep is not None,
         assumptions=tuple(_assumptions(model, document)),
+        ablations=ablations(document, arms),
     )
     _check_assumptions(scenario)
     return scenario
@@ -231,9 +236,10 @@ def _arm(document: Document, name: str) -> Document:
     control = data.pop("null_control", False)
     if not isinstance(control, bool):
         raise ScenarioError(f"{over.origin(('null_control',))}: must be true or false, not {control!r}")
+    data.pop(KEY, None)
     for key in data:
         if key not in BLOCKS:
-            known = registry.suggest(key, (*BLOCKS, "null_control"))
+            known = registry.suggest(key, (*BLOCKS, "null_control", KEY))
             raise ScenarioError(f"{over.origin((key,))}: not a key of an arm; {known}")
     return expand(_merge.merge(blocks, Document(data, over.origins)))
 

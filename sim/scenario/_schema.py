@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
+from sim.log.account import MECHANISMS
 from sim.scenario import _presets
 from sim.scenario._model import ARM_NAME, CellModel, ScenarioModel
 
@@ -28,6 +29,13 @@ def schema() -> dict[str, Any]:
         "type": "boolean",
         "description": "This arm may equal another: it shows what a comparison of equals gives.",
     }
+    ablates = {
+        "type": "object",
+        "description": "The arm of which this one, in one field, takes a mechanism away: a review looks for its share.",
+        "properties": {"arm": {"type": "string"}, "mechanism": {"type": "string", "enum": list(MECHANISMS)}},
+        "required": ["arm", "mechanism"],
+        "additionalProperties": False,
+    }
     top["properties"] |= cell["properties"] | {
         "arms": {
             "type": "object",
@@ -36,7 +44,7 @@ def schema() -> dict[str, Any]:
             "propertyNames": {"pattern": ARM_NAME},
             "additionalProperties": {
                 "type": ["object", "null"],
-                "properties": {**_partial(cell["properties"]), "null_control": control},
+                "properties": {**_partial(cell["properties"]), "null_control": control, "ablates": ablates},
                 "additionalProperties": False,
             },
         }

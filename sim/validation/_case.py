@@ -15,7 +15,7 @@
         neutral: 1                       the value of no effect, which tells an order from a miss
         measure: gmean(where(in_class(group, "2:2"), metric(group, "samples_per_s") / metric(sample, "samples_per_s")))
         verdict: reproduced              of the last run that was accepted
-        counted: false                   not in the ratio errors: the same value under another assumption, or tuned to it
+        counted: false                   not in the ratio errors: the same value assumed otherwise, or tuned to it
 
 A file without ``rows`` in that folder is a plain scenario. What a measure may say: ``_measures.py``.
 """
@@ -39,7 +39,8 @@ Verdict = Literal["reproduced", "order only", "not separable", "missed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 _KEYS: Final = ("question", "source", "scenario", "over", "pairs", "unknown", "repeats", "rows")
-_ROW_KEYS: Final = ("name", *KINDS, "band", "neutral", "measure", "assumed", "unknown", "verdict", "only_full", "counted")
+_FLAGS: Final = ("only_full", "counted")
+_ROW_KEYS: Final = ("name", *KINDS, "band", "neutral", "measure", "assumed", "unknown", "verdict", *_FLAGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def _row(document: Document, index: int, scenario: Scenario) -> Row:
         known = registry.suggest(str(data["verdict"]), VERDICTS)
         raise ScenarioError(f"{document.origin((*place, 'verdict'))}: unknown verdict {data['verdict']!r}; {known}")
     neutral = _value(document, (*place, "neutral")) if "neutral" in data else None
-    for flag in ("only_full", "counted"):
+    for flag in _FLAGS:
         if not isinstance(data.get(flag, False), bool):
             raise ScenarioError(f"{document.origin((*place, flag))}: must be true or false")
     return Row(

@@ -1,10 +1,10 @@
 """The record of a validation: what every row gave, as data that ships with the program and that a review shows.
 
-``windtunnel validate --full --record sim/validation/record.json`` writes it from the runs that make the page. A record of
-another results version is stale: the numbers of the program have changed since.
+``windtunnel validate --full --record sim/validation/record.json`` writes it from the runs that make the page. A record
+of another results version is stale: the numbers of the program have changed since.
 
-    ratio error       ours over published of each measured ratio of two arms, the published winner over the loser, so that
-                      less than 1 is an effect that the simulation makes too small
+    ratio error       ours over published of each measured ratio of two arms, the published winner over the loser:
+                      below 1 the simulation makes an effect too small
     order agreement   Kendall's tau over the published pairs of arms: as ours orders them, less otherwise, over all
 
 Rows whose value is another row's under other assumptions, and rows that a scenario was tuned to, count in neither.
@@ -122,7 +122,7 @@ class Record:
         return [(case, row) for case in self.cases for row in case.rows if row.kind in ("truth", "null")]
 
     def resembling(self, traits: Traits) -> list[tuple[RecordedCase, list[str]]]:
-        """Cases that hold a measurement, by how many traits they share with a scenario, most first; none is left out."""
+        """Cases that hold a measurement, by how many traits they share with a scenario, most first."""
         found = [(case, case.traits.shared(traits)) for case in self.cases if _is_measured(case)]
         return sorted(((case, shared) for case, shared in found if shared), key=lambda each: -len(each[1]))
 
@@ -172,7 +172,7 @@ def dump(record: Record) -> str:
     for case in asdict(record)["cases"]:
         rows = [{**row, "ours": None if math.isnan(row["ours"]) else row["ours"]} for row in case.pop("rows")]
         head = ",\n  ".join(f"{json.dumps(key)}: {_json(value)}" for key, value in case.items())
-        cases.append(f'{{\n  {head},\n  "rows": [\n   {(","  + chr(10) + "   ").join(map(_json, rows))}\n  ]\n }}')
+        cases.append(f'{{\n  {head},\n  "rows": [\n   {("," + chr(10) + "   ").join(map(_json, rows))}\n  ]\n }}')
     return f'{{"results_version": {record.results_version}, "cases": [\n {", ".join(cases)}\n]}}\n'
 
 

@@ -1,15 +1,19 @@
 """What kind of world a case has, in a few words, so that a review can say which cases resemble its own.
 
-    presets, devices, models   of the engines
-    policies                   kinds of the routing policies
-    shapes                     siblings or single sessions, one turn or many, all at once or over time
+Presets, devices and models are those of the engines, policies the kinds of the routing policies. A shape says whether
+sessions share prompts, have one turn or many, and come all at once or over time.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from typing import Final
 
 from sim.rng import Streams
 from sim.scenario import Cell
+from sim.workload._describe import describe
+
+SHARED: Final = 0.05
+"""Share of a first prompt, on average, from which sessions are said to share it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,8 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 def _shape(cell: Cell) -> str:
     workload = cell.workload.generate(Streams(cell.seed), cell.base)
-    totals = workload.summary()
-    who = "groups of siblings" if totals["sessions"] > totals["groups"] else "single sessions"
-    turns = "many turns" if totals["requests"] > totals["sessions"] else "one turn"
-    when = "over time" if (workload.arrival_s > 0).any() else "all at once"
-    return f"{who}, {turns}, {when}"
+    own = describe(workload)
+    first, shared = (own.quantities[name].mean() for name in ("first prompt, tokens", "shared part of it, tokens"))
+    prompts = "shared prompts" if shared > SHARED * first else "prompts of their own"
+    turns = "many turns" if own.totals["requests"] > own.totals["sessions"] else "one turn"
+    return f"{prompts}, {turns}, {'over time' if own.last_arrival_s > 0 else 'all at once'}"

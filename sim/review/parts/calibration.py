@@ -1,8 +1,8 @@
 """Part 6: where the step times come from, whether the runs stay where they were measured, and what is on record.
 
-On record are whole runs and ratios of arms that others measured, run again here: how often ours order two arms as theirs,
-and how far our ratios are from theirs. The real systems' own repeats stand beside them: an error smaller than that
-spread is no finding.
+On record are ratios of arms that others measured, run again here: how often ours order two arms as theirs, and how far
+our ratios are from theirs. The real systems' own repeats stand beside them: an error smaller than that spread is no
+finding.
 """
 
 from sim.report.region import QUANTITIES, Coverage
@@ -56,7 +56,7 @@ def _regions(ev: Evidence) -> Table:
     for kind in ev.cell(ev.baseline).fleet:
         profile = profile_of(kind, ev.cell(ev.baseline))
         limits = (profile.region if profile else None) or {}
-        ends = [f"{number(limits[q][0])} to {number(limits[q][1])}" if q in limits else "not stated" for q in QUANTITIES]
+        ends = [_ends(limits[q]) if q in limits else "not stated" for q in QUANTITIES]
         rows.append((f"measured{f', type {kind.name}' if kind.name else ''}", "", "", *ends))
     note = "Of an arm: the least and most that a step reached. Time is inside where every quantity of a step is."
     return Table("6.2", "Simulated busy time inside the calibrated region", head, rows, note)
@@ -64,8 +64,12 @@ def _regions(ev: Evidence) -> Table:
 
 def _region(arm: str, own: Coverage) -> Row:
     by = ", ".join(f"{name} {share:.1%}" for name, share in own.outside.items()) or "–"
-    ends = [f"{number(lo)} to {number(hi)}" for lo, hi in (own.reached.get(q, (0.0, 0.0)) for q in QUANTITIES)]
+    ends = [_ends(own.reached.get(q, (0.0, 0.0))) for q in QUANTITIES]
     return (arm, f"{own.inside_share:.1%}", by, *ends)
+
+
+def _ends(limits: tuple[float, float]) -> str:
+    return f"{number(limits[0])} to {number(limits[1])}"
 
 
 def _agreements(ev: Evidence) -> Table:
@@ -75,7 +79,7 @@ def _agreements(ev: Evidence) -> Table:
         _agreement("all published ratios of arms", agreement(ev.record.ratios)),
         _agreement(f"cases that share {ENOUGH} traits or more with this scenario", agreement(near)),
     ]
-    head = ("over", "ratios", "Kendall's tau of the arms", "same order", "told apart by ours", "error, median", "p90", "bias")
+    head = ("over", "ratios", "Kendall's tau", "same order", "told apart by ours", "error, median", "p90", "bias")
     note = (
         "Error: the factor between our ratio and the published one, less 1. Bias: below 0 where ours makes effects too "
         "small. Real systems vary too, by their own repeats: " + "; ".join(_repeats(ev)) + "."
@@ -100,12 +104,12 @@ def _agreement(over: str, found: Agreement | None) -> Row:
 
 def _repeats(ev: Evidence) -> list[str]:
     own = [f"{case.name} {each.spread:.1%} ({each.of})" for case in ev.record.cases if (each := case.repeats)]
-    return [*own, *OTHERS]
+    return [*own, OTHERS]
 
 
 OTHERS = (
     "a simulator of SGLang was 2.3 and 3.6 % off in duration where the engine's repeats spread by 21.8 and 14.6 % "
-    "(sgl-project/sglang 38423)",
+    "(sgl-project/sglang 38423)"
 )
 """Repeats that were published beside no routing result."""
 

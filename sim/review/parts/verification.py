@@ -12,11 +12,9 @@ def verification(ev: Evidence) -> Part:
     """5: whether the simulator did what it says."""
     rows = [(check.name, check.says, WORDS[check.held]) for check in ev.checks]
     held = sum(row.verdict == "reproduced" for _, row in ev.record.truths)
-    text = [
-        f"Analytic truths and null controls on record: {held} of {len(ev.record.truths)} hold; "
-        "`windtunnel validate` runs them again.",
-        *stale(ev.record),
-    ]
+    count = f"{held} of {len(ev.record.truths)} hold"
+    said = f"Analytic truths and null controls on record: {count}; `windtunnel validate` runs them again."
+    text = [said, *stale(ev.record)]
     tables = [
         Table("5.1", "Checks of these runs", ("check", "says", "verdict"), rows),
         Table("5.2", "Analytic truths and null controls on record", HEAD, _truths(ev.record)),
@@ -39,7 +37,5 @@ def stale(record: Record) -> list[str]:
     """That the record is of another version, where it is."""
     if not record.is_stale:
         return []
-    return [
-        f"STALE: the record is of results version {record.results_version}, and numbers have changed since: "
-        "run windtunnel validate --full --record again before you rely on it."
-    ]
+    of = f"STALE: the record is of results version {record.results_version}, and numbers have changed since"
+    return [f"{of}: run windtunnel validate --full --record again before you rely on it."]

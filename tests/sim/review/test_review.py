@@ -124,8 +124,14 @@ def test_the_ledger_as_it_is_read(evidence, found) -> None:
 
 
 def test_checks_hold_and_are_shown(evidence) -> None:
-    """Both arms repeat themselves, conserve requests, and agree on one engine."""
-    assert [each.held for each in evidence.checks] == [True] * 7
+    """Both arms repeat themselves, conserve requests, and every null control holds."""
+    assert [each.held for each in evidence.checks] == [True] * 10
+    assert [each.says.split(":")[0] for each in evidence.checks if each.name == "null control"] == [
+        "equal arms",
+        "one engine",
+        "no reuse",
+        "endless KV",
+    ]
     assert [each.name for each in evidence.checks].count("determinism") == 2
 
 

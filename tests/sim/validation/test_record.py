@@ -91,7 +91,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert json.loads(path.read_text())["cases"][0]["rows"][0]["ours"] is None
     assert replace(found, cases=()) == replace(made, cases=())
     assert found.cases[0].traits == made.cases[0].traits
-    assert found.cases[0].traits.shapes == ("groups of siblings, one turn, all at once",)
+    assert found.cases[0].traits.shapes == ("shared prompts, one turn, all at once",)
     assert replace(found, results_version=RESULTS_VERSION - 1).is_stale
     path = tmp_path / "other.json"
     path.write_text("{}", encoding="utf-8")
