@@ -34,13 +34,14 @@ def with_moves(requests: pl.DataFrame) -> pl.DataFrame:
 
 
 def recoveries(tables: Tables) -> pl.DataFrame:
-    """``pair``, ``at_s`` and ``recovery_s`` of each change of the fleet, in order of time.
+    """``pair``, ``at_s`` and ``recovery_s`` of each change of the fleet's members, in order of time.
 
     The time until the hit rate over the last 50 admitted requests is again 90 % of what it was over the 50 before the
     change; null where it is not before the end, or where nothing was cached before.
     """
     rows = []
-    for pair, at_s in tables.changes.select("pair", "at_s").iter_rows():
+    of_members = tables.changes.filter(pl.col("change").cast(pl.String) != "flush")
+    for pair, at_s in of_members.select("pair", "at_s").iter_rows():
         seen = tables.requests.filter(pl.col("pair") == pair, pl.col("scheduled_s").is_not_null()).sort("scheduled_s")
         rows.append({"pair": pair, "at_s": at_s, "recovery_s": _recovery(seen, at_s)})
     return pl.DataFrame(rows, schema={"pair": pl.Int64, "at_s": pl.Float64, "recovery_s": pl.Float64})

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import altair as alt
 import polars as pl
 
-from sim.charts._style import AFTER, BAD, FAINT, OUTSIDE, PLAIN, WAITS, WIDTH, headline, require, styled
+from sim.charts._style import AFTER, BAD, GOOD, NEUTRAL, OUTSIDE, PLAIN, WAITS, WIDTH, headline, require, styled
 from sim.charts.paired import Chart
 
 COLOURS: Final = {
@@ -20,6 +20,17 @@ COLOURS: Final = {
     "down": "#8a6650",
 }
 """One for each line of the ledger."""
+MARKS: Final = {
+    "fail": BAD,
+    "restart": GOOD,
+    "join": "#3a9189",
+    "leave": "#a8860b",
+    "stop": "#8a6650",
+    "flush": "#d9730d",
+    "weights updated": NEUTRAL,
+    "weights updated, caches flushed": NEUTRAL,
+}
+"""What happens to engines, from outside."""
 FAR = 0.2
 """Share of a bin's busy time outside the calibrated region from which on the bin is grey."""
 
@@ -36,6 +47,7 @@ def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str, *, names: Mapp
     if "outside" not in bins.columns:
         bins = bins.with_columns(outside=pl.lit(None, dtype=pl.Float64))
     used = [line for line in COLOURS if bins[line].sum() > 0]
+    marks = marks.filter(pl.col("engine").is_in([-1, *bins["engine"].unique()]))
     panels = []
     engines = bins["engine"].unique(maintain_order=True).to_list()
     for engine in engines:
@@ -82,9 +94,9 @@ def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str, used: Sequence[st
             ],
         )
     )
-    return alt.layer(bars, *_shade(own, 0.75), *_rules(marks)).properties(
-        width=WIDTH, height=70, title=alt.Title(name, anchor="start")
-    )
+    layers = alt.layer(bars, *_shade(own, 0.75), *_rules(marks, has_legend=has_legend))
+    title = alt.Title(name, anchor="start")
+    return layers.resolve_scale(color="independent").properties(width=WIDTH, height=70, title=title)
 
 
 def _counts(
@@ -110,7 +122,8 @@ def _counts(
     )
     told = [alt.Tooltip(f"{each}:Q", format=".4g") for each in ("start_s", "end_s", *names)]
     over = alt.Chart(own).mark_rect(opacity=0).encode(x=x, x2="end_s:Q", tooltip=told)  # a place to point at
-    return alt.layer(*_shade(own, 0.25), lines, over, *_rules(marks)).properties(width=WIDTH, height=66)
+    layers = alt.layer(*_shade(own, 0.25), lines, over, *_rules(marks, has_legend=False))
+    return layers.resolve_scale(color="independent").properties(width=WIDTH, height=66)
 
 
 def _shade(own: pl.DataFrame, opacity: float) -> list[alt.Chart]:
@@ -124,10 +137,12 @@ def _shade(own: pl.DataFrame, opacity: float) -> list[alt.Chart]:
     return [shade]
 
 
-def _rules(marks: pl.DataFrame) -> list[alt.Chart]:
+def _rules(marks: pl.DataFrame, *, has_legend: bool) -> list[alt.Chart]:
     if marks.is_empty():
         return []
-    told = ["mark", alt.Tooltip("at_s:Q", format=".4g")]
-    return [
-        alt.Chart(marks).mark_rule(strokeDash=[3, 3], strokeWidth=1.5, color=FAINT).encode(x="at_s:Q", tooltip=told)
-    ]
+    told = ["mark", "engine", alt.Tooltip("at_s:Q", format=".4g")]
+    found = [name for name in MARKS if name in marks["mark"].to_list()]
+    inks = alt.Scale(domain=found, range=[MARKS[name] for name in found])
+    colour = alt.Color("mark:N", title=None, scale=inks, legend=alt.Legend(labelLimit=240) if has_legend else None)
+    rules = alt.Chart(marks).mark_rule(strokeDash=[5, 3], strokeWidth=2)
+    return [rules.encode(x="at_s:Q", color=colour, tooltip=told)]

@@ -29,7 +29,7 @@ def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Pa
     """Write one replication of a stored result as a trace for https://ui.perfetto.dev or chrome://tracing.
 
     ID is a hash, or its first digits. Each engine is a process: runs of equal steps and idle stretches, what their time
-    went to, counters of requests and KV blocks, marks where it fails, comes, goes or gets other weights.
+    went to, counters of requests and KV blocks, marks where it fails, comes, goes, is flushed or gets other weights.
     """
     from sim.log import store
     from sim.report import timeline as drawn

@@ -27,6 +27,7 @@ class Runs:
         self.index = index
         self.scheduler = scheduler
         self.rows = log.engines
+        self.changes = log.changes
         self.step_by_step = step_by_step
         self.lag = 1 if scheduler.decodes.overlap else 0
         """Steps between a decision and its step's start."""

@@ -20,7 +20,7 @@ from sim.engine._runs import Runs
 from sim.engine.load import Load
 from sim.engine.request import Request
 from sim.instants import ANSWER, FORM, Instant, answer
-from sim.log.record import ABORTED, DOWN, ENGINE_FAILED, ENGINES, FAILED, UNFINISHED
+from sim.log.record import ABORTED, DOWN, ENGINE_FAILED, ENGINES, FAILED, FLUSH, UNFINISHED
 
 _ROW = calcsize(f"{len(ENGINES)}q")
 _END = 8 * ENGINES.index("end")
@@ -103,7 +103,11 @@ class Engine(Runs):
 
     def flush(self) -> None:
         """The prefix cache forgets what no request holds; what requests hold is not found again."""
-        self._ask(self.scheduler.cache.flush)
+        self._ask(self._flush)
+
+    def _flush(self) -> None:
+        self.scheduler.cache.flush()
+        self.changes.append((self.env._now, FLUSH, self.index))
 
     def set_version(self, version: int) -> None:
         """What is computed from now on is found only while weights of this version are in place."""

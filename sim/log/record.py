@@ -98,9 +98,9 @@ STEPS = (  # rollout steps, where a trainer makes some
     "age_sum",  # versions between the start of a group and this step, summed over the batch
     "age_max",
 )
-CHANGES = (  # of the fleet, where it changes
+CHANGES = (  # of the fleet, where it changes, and of its caches, where they are emptied
     "at",  # ticks
-    "change",  # FAIL, RESTART, JOIN, LEAVE (the router chooses it no more) or STOP (after its drain)
+    "change",  # FAIL, RESTART, JOIN, LEAVE (the router chooses it no more), STOP (after its drain) or FLUSH
     "engine",  # index
 )
 TABLES = {
@@ -117,8 +117,8 @@ STATUS = ("finished", "failed", "rejected", "aborted", "unfinished")
 NO_ENGINE, TIMEOUT_408, LIMIT_429, ENGINE_FAILED, RETRIES_EXHAUSTED = range(1, 6)
 REASON = ("none", "no_engine", "timeout_408", "limit_429", "engine_failed", "retries_exhausted")
 IDLE, BUSY, DOWN = range(3)
-FAIL, RESTART, JOIN, LEAVE, STOP = range(5)
-CHANGE = ("fail", "restart", "join", "leave", "stop")
+FAIL, RESTART, JOIN, LEAVE, STOP, FLUSH = range(6)
+CHANGE = ("fail", "restart", "join", "leave", "stop", "flush")
 
 
 class Table:

@@ -106,8 +106,11 @@ def telling(bins: pl.DataFrame, most: int) -> dict[int, str]:
 
 
 def marks(tables: Tables, pair: int) -> pl.DataFrame:
-    """``at_s`` from the first submission, ``engine`` (-1: all) and ``mark`` of changes of the fleet and of weights."""
-    _, start_s = _rows(tables, pair)
+    """``at_s`` from the first submission, ``engine`` (-1: all) and ``mark``: a word of the log, or of new weights.
+
+    A flush of all engines at one instant is one mark, and part of that of the new weights where it comes with them.
+    """
+    rows, start_s = _rows(tables, pair)
     changed = tables.changes.filter(pl.col("pair") == pair).select(
         (pl.col("at_s") - start_s).alias("at_s"), "engine", pl.col("change").cast(pl.String).alias("mark")
     )
@@ -116,7 +119,15 @@ def marks(tables: Tables, pair: int) -> pl.DataFrame:
         pl.lit(-1, dtype=pl.Int64).alias("engine"),
         pl.lit("weights updated").alias("mark"),
     )
-    return pl.concat([changed, updated]).sort("at_s", "engine", "mark")
+    is_flush = pl.col("mark") == "flush"
+    flushed = changed.filter(is_flush)
+    together = flushed.group_by("at_s").len().filter(pl.col("len") >= rows["engine"].n_unique()).select("at_s")
+    single = flushed.join(together, on="at_s", how="anti")
+    alone = together.join(updated, on="at_s", how="anti")
+    of_all = alone.select("at_s", pl.lit(-1, dtype=pl.Int64).alias("engine"), pl.lit("flush").alias("mark"))
+    both = updated.join(together, on="at_s", how="semi").with_columns(mark=pl.lit("weights updated, caches flushed"))
+    plain = updated.join(together, on="at_s", how="anti")
+    return pl.concat([changed.filter(~is_flush), single, of_all, both, plain]).sort("at_s", "engine", "mark")
 
 
 def _rows(tables: Tables, pair: int) -> tuple[pl.DataFrame, float]:

@@ -49,7 +49,7 @@ def busy_by(now, data):
 
 def assert_same(scenario, polls):
     """Stepping, jumping, and jumping while somebody looks at the engine at many instants: one log."""
-    logs, seen, recounts = [], [], []
+    logs, changes, seen, recounts = [], [], [], []
 
     def watch_at(ticks):
         readings = []
@@ -62,6 +62,7 @@ def assert_same(scenario, polls):
 
         def watch(scheduler, env, engine):
             logs.append(engine.rows.data)
+            changes.append(engine.changes.data)
             recounts.append(Recount(scheduler))
             for tick in ticks:
                 Instant(env, tick, TELEMETRY, (look,), engine)
@@ -73,6 +74,7 @@ def assert_same(scenario, polls):
     assert serve(scenario, watch=watch_at(())) == stepping
     assert serve(scenario, watch=watch_at(polls)) == stepping
     assert logs[0] == logs[1] == logs[2]
+    assert changes[0] == changes[1] == changes[2]
     assert seen[0] == seen[2]
     for now, load, _ in seen[2]:
         assert load.busy == busy_by(now, logs[2])

@@ -324,5 +324,7 @@ def test_recovery_by_hand(tmp_path: Path) -> None:
     )
     changes = found.changes.with_columns(at_s=pl.lit(0.0))
     assert recoveries(replace(found, requests=requests, changes=changes))["recovery_s"].to_list() == [95.0]
+    flushed = pl.concat([changes, changes.with_columns(pl.lit("flush").cast(changes["change"].dtype).alias("change"))])
+    assert recoveries(replace(found, requests=requests, changes=flushed)).height == 1  # a cache is no member
     early = requests.head(150)
     assert recoveries(replace(found, requests=early, changes=changes))["recovery_s"].to_list() == [None]

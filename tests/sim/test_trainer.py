@@ -7,7 +7,7 @@ whatever else runs, so that steps have closed forms.
 import numpy as np
 import pytest
 
-from sim.log.record import ABORTED, FINISHED
+from sim.log.record import ABORTED, FINISHED, FLUSH
 from sim.replication import Streams, replicate
 from tests.strategies import cell_of, world
 
@@ -298,6 +298,17 @@ def test_caches_at_an_update():
     kept, flushed, versioned = hits("keep"), hits("flush"), hits("version")
     assert kept == pytest.approx(1024 / 1040)
     assert flushed == versioned <= 0.75 * kept
+
+
+def test_flushes_are_written_down():
+    """One for each update that flushes, when its weights are in place; none where caches are kept or versions told."""
+    for cache, expected in (("flush", True), ("keep", False), ("version", False)):
+        log = replicate(job({"groups_per_step": 4, "update": {"cache": cache, "time_s": 3}}, {"groups": 12}), 0)
+        updated = [at for at in log.numpy("steps")["updated"].tolist() if at >= 0]
+        changes = log.numpy("changes")
+        assert len(updated) == 3
+        assert changes["at"].tolist() == (updated if expected else [])
+        assert set(changes["change"].tolist()) <= {FLUSH}
 
 
 # -- time limits ---------------------------------------------------------------------------------------------------

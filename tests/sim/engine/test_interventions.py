@@ -3,7 +3,7 @@
 import pytest
 
 from sim.instants import FAILURE, SUBMIT, Instant
-from sim.log.record import ABORTED, BUSY, DOWN, FAILED, FINISHED, REJECTED
+from sim.log.record import ABORTED, BUSY, DOWN, FAILED, FINISHED, FLUSH, REJECTED
 from tests.sim.engine.worlds import Bench, request
 
 PRESETS = pytest.mark.parametrize("preset", ["vllm", "sglang"])
@@ -62,6 +62,7 @@ def test_a_flush_forgets_what_runs_too(preset, step_by_step):
     at(bench, 45, lambda engine: engine.flush()).run()
     assert [each.cached_tokens > 0 for each in (first, second, third)] == [False, False, True]
     assert {each.status for each in (first, second, third)} == {FINISHED}
+    assert [tuple(row) for row in zip(*bench.log.numpy("changes").values(), strict=True)] == [(50, FLUSH, 0)]
 
 
 @PRESETS

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from sim import charts, load_scenario, run
 from sim.charts._style import OUTSIDE
+from sim.charts.timeline import MARKS
 from sim.cli import main
 from sim.errors import ScenarioError
 from sim.log.account import SHARES
 from sim.log.frames import read_logs
+from sim.log.record import CHANGE, FLUSH
 from sim.report import timeline
 from sim.report.ledger import ledger
 from tests.sim.six_requests import six_requests
@@ -79,6 +81,38 @@ def test_what_changes_is_marked() -> None:
         ("fail", 1, "p", 12e6),
         ("weights updated", 0, "g", 22e6),
     ]
+
+
+def test_flushes_are_marked() -> None:
+    """On its engine where one cache is emptied; once for all of them; with the new weights where it comes with them."""
+    log = six_requests()
+    for table in (log.changes, log.steps):
+        table.clear()
+    for at, engine in ((5, 0), (12, 0), (12, 1), (22, 1), (22, 0)):
+        log.changes.append((at, FLUSH, engine))
+    for number, (end, updated) in enumerate(((8, 9), (20, 22))):
+        log.steps.append((number, number, 0, end, updated, 1, 0, 2, 10, 0, 0, 0))
+    tables = read_logs([log], [0])
+    assert timeline.marks(tables, 0).rows() == [
+        (5.0, 0, "flush"),
+        (9.0, -1, "weights updated"),
+        (12.0, -1, "flush"),
+        (22.0, -1, "weights updated, caches flushed"),
+    ]
+    drawn = charts.timeline(timeline.binned(tables, 0, 10), timeline.marks(tables, 0), "t").to_dict()
+    colours = [
+        layer["encoding"]["color"]["scale"]["domain"]
+        for panel in drawn["vconcat"]
+        for layer in panel["layer"]
+        if layer["mark"]["type"] == "rule"
+    ]
+    assert len(colours) == 6
+    assert colours[0] == ["flush", "weights updated", "weights updated, caches flushed"]
+
+
+def test_every_change_has_a_colour() -> None:
+    """Whatever the log may say."""
+    assert set(CHANGE) < set(MARKS)
 
 
 def test_the_chart_has_three_panels_an_engine(arm) -> None:
