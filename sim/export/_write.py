@@ -13,13 +13,15 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import sim
 from sim.blocking import blocks
 from sim.errors import ScenarioError
+from sim.export._arms import Configuration, configure, facts_of
+from sim.export._facts import choose
 from sim.export._order import BLOCK, order_of_runs
 from sim.placement import planned
 from sim.replication import keys_of
@@ -46,13 +48,17 @@ class Plan:
     """Replications 0 to ``pairs`` - 1, a file of each."""
     block_tokens: int
     """Tokens of a block in formats that have blocks."""
+    product: str | None = None
+    """The router to configure, of those that have the rule; absent: as the scenario says, else the one of most arms."""
+    urls: tuple[str, ...] = ()
+    """Addresses of the real engines, which rings of a router hash; absent: named when the router is started."""
 
 
 def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
     """Write the files of a scenario into a folder; all of them or none. Those of an earlier export go."""
     cells = _one_workload(scenario)
     order = order_of_runs(list(cells), plan.pairs, scenario.seed)
-    arms = [_arm(cell) for cell in cells.values()]
+    arms, configurations = configured(scenario, plan)
     files: list[dict[str, Any]] = []
     totals: list[dict[str, int]] = []
     out.mkdir(parents=True, exist_ok=True)
@@ -61,7 +67,10 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
         for pair in range(plan.pairs):
             workload = _generate(scenario, pair)
             totals.append(workload.summary())
-            keys = {name: keys_of(cell, workload, Streams(cell.seed, pair)) for name, cell in cells.items()}
+            keys = {
+                name: keys_of(cell, workload, Streams(cell.seed, pair), plan.urls or None)
+                for name, cell in cells.items()
+            }
             placements.append({name: _placement(cell, keys[name], pair) for name, cell in cells.items()})
             header = {
                 "generator": f"windtunnel {sim.__version__}",
@@ -69,7 +78,7 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
                 "seed": scenario.seed,
                 "pair": pair,
                 "tokenizer": None,
-                "arms": [_in_header(arm) for arm in arms],
+                "arms": [in_header(arm) for arm in arms],
                 "order": order[pair],
             }
             deadline_s = cells[scenario.baseline].client.deadline_s
@@ -77,8 +86,12 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
                 lines = _lines(workload, form, plan.block_tokens) or paired.lines(workload, header, keys, deadline_s)
                 name = _trace(form, pair)
                 files.append({"name": name, "format": form, "pair": pair, **_write(Path(folder) / name, lines)})
-        rows = _run_order(order, placements, plan.formats[0])
+        rows = run_order(order, placements, plan.formats[0])
         files.append({"name": RUN_ORDER, **_write(Path(folder) / RUN_ORDER, rows)})
+        for name, configuration in configurations.items():
+            for path, text in files_of(name, configuration).items():
+                size = _write(Path(folder) / path, text.splitlines(keepends=True))
+                files.append({"name": path, "arm": name, **size})
         manifest = {
             "schema": SCHEMA,
             "windtunnel": sim.__version__,
@@ -89,16 +102,24 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
             "changes": _changes(scenario),
             "arms": arms,
             "order": order,
+            "placements": placements,
             "workload": totals,
             "files": files,
             "leaves_out": {form: losses(workload, form, plan.block_tokens) for form in plan.formats if form in WRITERS},
         }
-        text = json.dumps(manifest, indent=2) + "\n"
+        text = json.dumps(manifest | {"digest": digest_of(manifest)}, indent=2) + "\n"
         (Path(folder) / MANIFEST).write_text(text, encoding="utf-8")
         made = [each["name"] for each in files] + [MANIFEST]
         for stale in _named_by(out / MANIFEST) - set(made):
             (out / stale).unlink(missing_ok=True)
         return [_put(Path(folder) / name, out / name) for name in made]
+
+
+def digest_of(manifest: dict[str, Any]) -> str:
+    """Digest of a manifest's values, but for the digest itself; blanks and line ends do not matter."""
+    values = {key: value for key, value in manifest.items() if key != "digest"}
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _put(made: Path, place: Path) -> Path:
@@ -150,6 +171,49 @@ def _changes(scenario: Scenario) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+def configured(scenario: Scenario, plan: Plan) -> tuple[list[dict[str, Any]], dict[str, Configuration]]:
+    """What the manifest says of each arm, and its files."""
+    cells = scenario.arms
+    _check_urls(scenario, plan.urls)
+    wanted = {name: _asked(scenario, name, plan.product) for name in cells}
+    policies = {name: cell.resolved["router"]["policy"] for name, cell in cells.items()}
+    chosen = choose(policies, cells[scenario.baseline].fleet[0].engine.preset, wanted)
+    arms, made = [], {}
+    for name, cell in cells.items():
+        product = chosen[name]
+        facts = _arm(cell) | {"product": product and asdict(product), "engines": list(plan.urls)}
+        made[name] = configure(facts_of(facts))
+        arms.append(facts | derived(made[name]))
+    return arms, made
+
+
+def derived(made: Configuration) -> dict[str, Any]:
+    """What the manifest says of the files of an arm."""
+    return {"router_config": made.router, "router_config_hash": made.router_hash, "impossible": made.impossible}
+
+
+def files_of(arm: str, made: Configuration) -> dict[str, str]:
+    """The files of an arm, by their names in the folder."""
+    return {f"arms/{arm}/{name}": text for name, text in made.files.items()}
+
+
+def _asked(scenario: Scenario, arm: str, product: str | None) -> tuple[str | None, str | None]:
+    """Product and version that the command line or the scenario names for an arm."""
+    router = scenario.documents[arm].data.get("router") or {}
+    said = router.get("product")
+    if product is not None:
+        return product, router.get("version") if product == said else None
+    return said, router.get("version")
+
+
+def _check_urls(scenario: Scenario, urls: tuple[str, ...]) -> None:
+    for name, cell in scenario.arms.items():
+        if urls and len(urls) != cell.engines:
+            raise ScenarioError(f"arm {name} has {cell.engines} engines, and {len(urls)} addresses are given")
+    if len(set(urls)) != len(urls):
+        raise ScenarioError("two engines have the same address")
+
+
 def _arm(cell: Cell) -> dict[str, Any]:
     """What the manifest says of an arm; the workload is in the traces."""
     return {
@@ -165,10 +229,11 @@ def _arm(cell: Cell) -> dict[str, Any]:
     } | ({} if cell.training is None else {"training": cell.resolved["training"]})
 
 
-_IN_HEADER: Final = ("name", "cell", "client", "key_header", "key_rule", "policy", "training")
+_IN_HEADER: Final = ("name", "cell", "client", "key_header", "key_rule", "policy", "training", "router_config_hash")
 
 
-def _in_header(arm: dict[str, Any]) -> dict[str, Any]:
+def in_header(arm: dict[str, Any]) -> dict[str, Any]:
+    """What the first line of a trace says of an arm."""
     return {key: arm[key] for key in _IN_HEADER if key in arm}
 
 
@@ -182,7 +247,7 @@ def _placement(cell: Cell, keys: list[str], pair: int) -> str:
     return planned(distinct, cell.engines, pair).name
 
 
-def _run_order(order: list[list[str]], placements: list[dict[str, str]], form: str) -> Iterator[str]:
+def run_order(order: list[list[str]], placements: list[dict[str, str]], form: str) -> Iterator[str]:
     """The rows of the order of runs, which an operator ticks off."""
     yield _row("run", "block", "pair", "position", "arm", "trace", "placement", "cache")
     run = 0
@@ -203,6 +268,12 @@ def _lines(workload: Workload, form: str, block_tokens: int) -> Iterable[str] | 
     if form not in WRITERS:
         return None
     return (json.dumps(row) + "\n" for row in WRITERS[form](workload, block_tokens))
+
+
+def size_of(text: str) -> dict[str, Any]:
+    """What the manifest says of a file with this text."""
+    data = text.encode()
+    return {"rows": data.count(b"\n"), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def _write(path: Path, lines: Iterable[str]) -> dict[str, Any]:

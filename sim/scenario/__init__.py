@@ -3,7 +3,7 @@
 from sim.scenario._ablates import Ablates
 from sim.scenario._assumed import Assumption, Basis, place_in, value_at
 from sim.scenario._cell import RESULTS_VERSION, Cell
-from sim.scenario._check import Checked, Facts, check, differences, resolved_document
+from sim.scenario._check import Checked, Facts, check, differ, differences, resolved_document
 from sim.scenario._find import locate, shipped
 from sim.scenario._fleet import EngineType, kv_tokens
 from sim.scenario._load import DEFAULT_METRICS, Scenario, load_scenario, load_workload
@@ -29,6 +29,7 @@ __all__ = [
     "Sweep",
     "Variant",
     "check",
+    "differ",
     "differences",
     "dump",
     "explicit_keys",

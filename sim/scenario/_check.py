@@ -290,10 +290,11 @@ def differences(scenario: Scenario) -> dict[str, dict[str, tuple[Any, Any]]]:
     """
     base = scenario.arms[scenario.baseline].resolved
     others = {name: cell for name, cell in scenario.arms.items() if name != scenario.baseline}
-    return {name: dict(_differ(base, cell.resolved, "")) for name, cell in others.items()}
+    return {name: dict(differ(base, cell.resolved)) for name, cell in others.items()}
 
 
-def _differ(one: Any, other: Any, path: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+def differ(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """By dotted path, where two pieces of plain data differ; components of other kinds differ as a whole."""
     if one == other:
         return
     mappings = isinstance(one, dict) and isinstance(other, dict)
@@ -301,7 +302,7 @@ def _differ(one: Any, other: Any, path: str) -> Iterator[tuple[str, tuple[Any, A
         yield path, (one, other)
         return
     for key, value in one.items():
-        yield from _differ(value, other[key], f"{path}.{key}" if path else str(key))
+        yield from differ(value, other[key], f"{path}.{key}" if path else str(key))
 
 
 def resolved_document(scenario: Scenario) -> dict[str, Any]:

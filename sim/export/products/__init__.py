@@ -1,0 +1,1 @@
+"""Routers as their operators start them: one module a product, each from the facts of an arm to its files."""
