@@ -103,7 +103,7 @@ def _check_blocking(scenario: Scenario, facts: dict[str, Facts]) -> None:
 def _check_ablations(scenario: Scenario) -> None:
     """An ablation takes one thing away, so that what is missing then has one cause."""
     for name, each in scenario.ablations.items():
-        found = dict(_differ(scenario.arms[each.arm].resolved, scenario.arms[name].resolved, ""))
+        found = dict(differ(scenario.arms[each.arm].resolved, scenario.arms[name].resolved))
         if len(found) != 1:
             raise ScenarioError(
                 f"arms.{name}.{KEY}: arm {name} differs from {each.arm} in {len(found)} fields ({', '.join(found)}): "
