@@ -6,6 +6,7 @@ within a replication. "Finished" counts by the last attempt of a request; a samp
 started, one alone for each request of a workload without turns.
 """
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -464,13 +465,22 @@ def measure(tables: Tables) -> pl.DataFrame:
         "changes": recoveries(tables),
         "replications": tables.replications,
     }
-    values = tables.replications.select("pair")
+    return evaluate(tables.replications.select("pair"), sources).select("pair", *METRICS).sort("pair")
+
+
+def evaluate(pairs: pl.DataFrame, sources: Mapping[str, pl.DataFrame], leave_out: Container[str] = ()) -> pl.DataFrame:
+    """One row a pair, one column a metric: those whose source is there with all columns that they need."""
+    values = pairs
     for source, frame in sources.items():
         wanted = [
-            metric.value.cast(pl.Float64).alias(name) for name, metric in METRICS.items() if metric.source == source
+            metric.value.cast(pl.Float64).alias(name)
+            for name, metric in METRICS.items()
+            if metric.source == source
+            and name not in leave_out
+            and set(metric.value.meta.root_names()) <= set(frame.columns)
         ]
         values = values.join(frame.group_by("pair", maintain_order=True).agg(wanted), on="pair", how="left")
-    return values.select("pair", *METRICS).sort("pair")
+    return values
 
 
 def engine_loads(tables: Tables) -> pl.DataFrame:

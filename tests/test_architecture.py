@@ -51,6 +51,7 @@ FLOORS = {
     "sim.export": 5,
     "sim.validation": 5,
     "sim.review": 5,
+    "sim.campaign": 5,
     "sim.calibration.check": 5,
     "sim.calibration.published": 5,
     "sim.calibration.evidence": 5,
@@ -66,6 +67,8 @@ SIDEWAYS = {
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
     ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
     ("sim.validation", "sim.sweep"),  # a case is run as any scenario is
+    ("sim.campaign", "sim.export"),  # what is sealed is exported first
+    ("sim.campaign", "sim.review"),  # a prediction is a review's, and a score is written as one
     ("sim.review", "sim.sweep"),  # a review runs what is not stored
     ("sim.review", "sim.validation"),  # and shows the record of what was run against published values
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers
@@ -86,12 +89,13 @@ ALLOWED = {
         "sim.results",
         "sim.validation._measures",
         "sim.review",
+        "sim.campaign",
     },
     "altair": {"sim.charts"},
     "vl_convert": {"sim.charts.page"},
     "jinja2": {"sim.review"},
     "ruamel": {"sim.scenario._yaml", "sim.cost._profiles"},
-    "scipy": {"sim.stats", "sim.calibration.fit", "sim.conform._counts"},
+    "scipy": {"sim.campaign", "sim.stats", "sim.calibration.fit", "sim.conform._counts"},
     "pydantic": {"sim.closed", "sim.scenario"},
     "click": {"sim.cli"},
     "rich": {"sim.cli", "sim.report"},

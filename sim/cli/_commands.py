@@ -18,6 +18,8 @@ from sim.cli._profiles import profiles
 from sim.cli._review import review
 from sim.cli._run import run
 from sim.cli._schema import schema
+from sim.cli._score import score
+from sim.cli._seal import seal
 from sim.cli._show import show
 from sim.cli._steps import steps
 from sim.cli._sweep import sweep
@@ -46,6 +48,8 @@ COMMANDS = (
     power,
     trace,
     export,
+    seal,
+    score,
     validate,
     conform,
     completion,

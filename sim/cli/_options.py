@@ -18,6 +18,11 @@ def folder(_: click.Context, __: click.Parameter, value: str) -> Path:
     return Path(value)
 
 
+def folder_or_none(context: click.Context, option: click.Parameter, value: str | None) -> Path | None:
+    """The folder that an option names, if it is given."""
+    return None if value is None else folder(context, option, value)
+
+
 def together(*options: Option) -> Option:
     """Several options as one, shown in the order given."""
 

@@ -18,7 +18,7 @@ import polars as pl
 
 from sim.errors import ScenarioError
 from sim.log import store
-from sim.metrics import METRICS
+from sim.metrics import METRICS, evaluate
 from sim.report.placements import Placed
 
 REQUIRED = ("submitted_s", "ended_s")
@@ -185,14 +185,7 @@ def _log(path: Path, frame: pl.DataFrame) -> Side:
     sources = {"requests": requests, "replications": replications}
     if "group" in requests.columns:
         sources["groups"] = _groups(requests)
-    values = replications.select("pair").sort("pair")
-    for source, table in sources.items():
-        wanted = [
-            metric.value.cast(pl.Float64).alias(name)
-            for name, metric in METRICS.items()
-            if metric.source == source and set(metric.value.meta.root_names()) <= set(table.columns)
-        ]
-        values = values.join(table.group_by("pair").agg(wanted), on="pair", how="left")
+    values = evaluate(replications.select("pair").sort("pair"), sources)
     return Side(path.stem, path, values, completions=_completions(sources["groups"]) if "groups" in sources else None)
 
 

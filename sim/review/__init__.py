@@ -3,9 +3,11 @@
 from sim.review._figures import Figure, figures
 from sim.review._gather import Evidence, choose, gather
 from sim.review._judge import Findings, judge
-from sim.review._model import Check, Judgement, Line, Part, Review, Table
+from sim.review._knobs import Knob
+from sim.review._model import Check, Judgement, Line, Part, Review, Sealed, Table
 from sim.review._page import findings, review_of
 from sim.review._render import html, markdown, write
+from sim.review.parts.rule import rule_of
 
 __all__ = [
     "Check",
@@ -13,9 +15,11 @@ __all__ = [
     "Figure",
     "Findings",
     "Judgement",
+    "Knob",
     "Line",
     "Part",
     "Review",
+    "Sealed",
     "Table",
     "choose",
     "figures",
@@ -25,5 +29,6 @@ __all__ = [
     "judge",
     "markdown",
     "review_of",
+    "rule_of",
     "write",
 ]

@@ -19,7 +19,7 @@ from sim.report.sides import first, read_side
 from sim.review._assumptions import profile_of
 from sim.review._checks import verify
 from sim.review._knobs import Knob
-from sim.review._model import Check
+from sim.review._model import Check, Sealed
 from sim.review._sensitivity import Centre, Sensitivity, registered, study
 from sim.rng import Streams
 from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
@@ -100,6 +100,8 @@ class Evidence:
     """What was run against published values and analytic truths."""
     traits: Traits
     """Of the two arms: which cases of the record resemble them."""
+    sealed: Sealed | None = None
+    """The seal of its campaign, once there is one."""
 
     @property
     def primary(self) -> Finding:

@@ -65,6 +65,18 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Sealed:
+    """What a review says of the seal that fixes its campaign."""
+
+    digest: str
+    files: Sequence[tuple[str, str]]
+    """Names, and SHA-256 of each."""
+    date: str | None
+    rule: str
+    """The sealed text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Review:
     """The whole of it."""
 
@@ -73,3 +85,4 @@ class Review:
     page: Sequence[Line]
     parts: Sequence[Part]
     warnings: Sequence[str] = field(default=())
+    footer: str = "All numbers are simulated unless a line says where they were measured."

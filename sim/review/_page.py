@@ -74,7 +74,8 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
         "assumption that flips it", "not searched: repeat with cost.slowdown 1.0 and 1.45, host0_ms 0.5 and 2.5", "4.1"
     )
     yield Line("cost of the real runs", _cost(ev), "11.1")
-    yield Line("decision rule", "part 12, not sealed yet")
+    sealed = "not sealed yet" if ev.sealed is None else f"sealed: {ev.sealed.digest[:16]}"
+    yield Line("decision rule", f"part 12, {sealed}")
     yield Line("calibration", _calibration(ev), "6.1, 6.2")
     held = [each for each in ev.checks if each.held is not None]
     passed = sum(each.held is True for each in held)

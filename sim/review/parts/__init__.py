@@ -1,7 +1,7 @@
 """The parts of a review, a file each, from the evidence to text and tables.
 
 Numbers of parts are those that design reviews of this kind have; what this version does not make is left out, also from
-the table of contents: 9 sensitivity, 13 files for the real run, 15 the opposite conclusion.
+the table of contents: 9 sensitivity, 15 the opposite conclusion.
 """
 
 from sim.review._gather import Evidence
@@ -9,6 +9,7 @@ from sim.review._model import Part
 from sim.review.parts.after import after
 from sim.review.parts.assumptions import assumptions
 from sim.review.parts.calibration import calibration
+from sim.review.parts.files import files
 from sim.review.parts.predictions import predictions
 from sim.review.parts.question import question
 from sim.review.parts.real_runs import real_runs
@@ -25,4 +26,4 @@ from sim.review.parts.workload import workload
 def parts(ev: Evidence, command: str) -> list[Part]:
     """All of them, in order."""
     made = (question, system, workload, assumptions, verification, calibration, predictions, why, risk, real_runs, rule)
-    return [*(each(ev) for each in made), threats(ev), reproduce(ev, command), after()]
+    return [*(each(ev) for each in made), files(ev, command), threats(ev), reproduce(ev, command), after(ev)]

@@ -1,23 +1,37 @@
 """Part 12: the rule to write down before the first real run."""
 
-from sim.metrics import METRICS
+from collections.abc import Sequence
+
+from sim.report.rule import TAIL, Rule, rule_for
 from sim.review._gather import Evidence
 from sim.review._model import Part
 
 
+def rule_of(ev: Evidence, cells: Sequence[str] = (), pairs: int | None = None, *, extension: bool = True) -> Rule:
+    """The rule of a campaign; by default of one cell, with as many pairs as are planned."""
+    return rule_for(
+        ev.primary.metric,
+        cells or [ev.scenario.name],
+        pairs or planned_pairs(ev),
+        ev.lines,
+        groups=any(each.metric == TAIL for each in ev.found.findings),
+        extension=extension,
+    )
+
+
+def planned_pairs(ev: Evidence) -> int:
+    """Pairs that show the smallest effect of interest, blocked where the scenario blocks; else as many as simulated."""
+    if ev.plan is None:
+        return ev.pairs
+    need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)
+    blocks = any(ev.cell(arm).client.blocking != "none" for arm in (ev.baseline, ev.candidate))
+    return need.blocked if blocks and need.blocked is not None else need.real
+
+
 def rule(ev: Evidence) -> Part:
     """12: the rule to write down before the first real run."""
-    lines, metric = ev.lines, ev.primary.metric
-    lower = METRICS[metric].better == "lower"
-    direction = "old/new" if lower else "new/old"
-    text = f"""primary: {metric} ratio, {direction}, geometric mean over pairs (more than 1 is better)
-test: paired t on the log ratio, two-sided 95 %, and the bootstrap over pairs as a check (10,000)
-ADOPT as option     if lower bound > {1 - lines.harm:.2f} and mean > {1 + lines.interest:.2f}
-RECOMMEND default   if lower bound > 1.00
-REJECT              if upper bound < {1 + lines.harm:.2f}
-else INCONCLUSIVE   -> at most one extension of the same size, alpha split 0.04 + 0.01
-guardrails (stop)   failures > 2 %, preemption > 5 %, any arm's configuration differs, cold-cache check hit > 1 %
-multiplicity        Holm over cells; other metrics are exploratory
-exclusions          only by gates computed before unblinding, listed with reasons
-publish             all arms, all pairs, nulls included"""
-    return Part(12, "Decision rule", ["Not sealed: seal it, with the prediction, before run 1."], fixed=text)
+    if ev.sealed is None:
+        text = ["Not sealed: seal it, with the prediction, before run 1 (windtunnel seal)."]
+        return Part(12, "Decision rule", text, fixed=rule_of(ev).text())
+    when = f" on {ev.sealed.date}" if ev.sealed.date else ""
+    return Part(12, "Decision rule", [f"Sealed{when}, with the prediction: {ev.sealed.digest}."], fixed=ev.sealed.rule)

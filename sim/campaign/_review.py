@@ -1,0 +1,29 @@
+"""A review that knows its seal, and what is to be said of a sealed campaign before it begins."""
+
+from dataclasses import replace
+
+from sim.campaign._seal import Seal
+from sim.review import Evidence, Review, Sealed, review_of
+
+
+def with_seal(ev: Evidence, seal: Seal) -> Evidence:
+    """The evidence of a review with the seal of its campaign: parts 12, 13 and 17 then speak of it."""
+    return replace(ev, sealed=Sealed(seal.digest, list(seal.files.items()), seal.date, seal.rule.text()))
+
+
+def reviewed(ev: Evidence, seal: Seal, command: str) -> Review:
+    """The review of one sealed cell."""
+    return review_of(with_seal(ev, seal), command)
+
+
+def warnings(seal: Seal) -> list[str]:
+    """Guardrails that the simulated arms pass already: such a campaign is likely to stop."""
+    guard = seal.rule.guardrails
+    return [
+        f"{cell}, arm {arm}: {name.replace('_', ' ')} is predicted to be {value:.1%}, the campaign stops above "
+        f"{getattr(guard, name):.0%}"
+        for cell, each in seal.prediction["cells"].items()
+        for arm, shares in each["guardrails"].items()
+        for name, value in shares.items()
+        if value > getattr(guard, name)
+    ]

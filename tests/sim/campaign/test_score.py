@@ -1,0 +1,205 @@
+"""Results against a seal: what is foreign, missing or broken is refused, gates and guardrails act, verdicts follow."""
+
+import json
+import shutil
+
+import pytest
+
+from sim import campaign
+from sim.cli._main import run_command
+from sim.errors import ScenarioError
+from sim.scenario import load_scenario
+from tests.sim.campaign.conftest import PAIRS
+
+CELL = "slime-group-affinity"
+
+
+def rewrite(path, header=None, **each):
+    """The header's fields, and fields of every request, otherwise; a function is called with the request."""
+    head, *rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [row | {name: value(row) if callable(value) else value for name, value in each.items()} for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in (head | (header or {}), *rows)))
+
+
+def of(results, pair, arm):
+    return results / f"{CELL}-{pair}-{arm}.jsonl"
+
+
+def test_the_scenarios_own_world_is_as_predicted(seal, results):
+    """Nothing is off but the noise of runs: every interval holds, nothing is to be calibrated anew."""
+    found = campaign.score(seal, results)
+    assert found.coverage[0] == found.coverage[1] >= 4
+    assert found.cells[0].pairs == list(range(PAIRS))
+    assert found.cells[0].recalibrate == []
+    assert found.excluded == found.notes == []
+    assert found.look == 0
+    primary = found.primary(CELL)
+    for pair, predicted, measured in found.cells[0].by_pair:
+        assert measured / predicted == pytest.approx(1, abs=0.08), pair
+    assert primary.error == pytest.approx(0, abs=0.05)
+    assert found.guardrails["group"] == {"failed_share": 0, "preempted_share": 0, "cold_hit_rate": 0}
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ({"seal": "0" * 64}, "is of another campaign: its seal is 0000000000000000"),
+        ({"seal": ""}, "is of another campaign: its seal is empty"),
+        ({"cell": "other"}, "cell other, pair 1, arm group is no run of this seal"),
+        ({"pair": 77}, "pair 77, arm group is no run of this seal"),
+        ({"arm": "grup"}, "arm grup is no run of this seal"),
+        ({"trace_sha256": "0" * 64}, "was run on another trace than the one sealed for pair 1"),
+        ({"config_sha256": "0" * 64}, "arm group was configured otherwise than sealed: the campaign stops"),
+    ],
+)
+def test_foreign_results_are_refused(seal, results, header, says):
+    """One line, with the file."""
+    rewrite(of(results, 1, "group"), header)
+    with pytest.raises(ScenarioError, match=says) as found:
+        campaign.score(seal, results)
+    assert str(of(results, 1, "group")) in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_results_of_another_pair_are_refused(seal, results):
+    """Renamed, or relabelled with the trace of the pair that it claims to be."""
+    shutil.copy(of(results, 0, "group"), of(results, 1, "group"))
+    with pytest.raises(ScenarioError, match="the same run as"):
+        campaign.score(seal, results)
+    trace = seal.files[f"cells/{CELL}/windtunnel-1.jsonl"]
+    rewrite(of(results, 1, "group"), {"pair": 1, "trace_sha256": trace}, rid=lambda row: row["rid"] + 1)
+    with pytest.raises(ScenarioError, match="request 16 is not in the trace of pair 1"):
+        campaign.score(seal, results)
+    rewrite(of(results, 1, "group"), rid=lambda row: row["rid"] - 1)
+    lines = of(results, 1, "group").read_text().splitlines(keepends=True)
+    of(results, 1, "group").write_text("".join(lines[:-2]))
+    with pytest.raises(ScenarioError, match=r"request \d+ of the trace is missing, 2 in all"):
+        campaign.score(seal, results)
+
+
+def test_a_missing_run_is_told(seal, results):
+    """And so are those of a look that has begun."""
+    of(results, 2, "sample").unlink()
+    with pytest.raises(ScenarioError, match="no results of cell slime-group-affinity, pair 2, arm sample: all runs"):
+        campaign.score(seal, results)
+
+
+def test_a_second_look_needs_all_its_runs_and_holds_to_its_own_level(seal, cells, tmp_path):
+    """Pairs 0 to 5; at 99 %."""
+    campaign.rehearse(seal, cells, tmp_path / "r", campaign.World(1), looks=2)
+    found = campaign.score(seal, tmp_path / "r")
+    assert (found.look, found.ruling.level) == (1, 0.99)
+    assert found.cells[0].pairs == list(range(2 * PAIRS))
+    of(tmp_path / "r", 5, "group").unlink()
+    with pytest.raises(ScenarioError, match="pair 5, arm group"):
+        campaign.score(seal, tmp_path / "r")
+
+
+def test_gates_leave_pairs_out_with_their_reasons(seal, results):
+    """An engine that was started anew, a clock that runs backwards; the prediction is that of the pairs left."""
+    rewrite(of(results, 0, "sample"), {"engine_restarts": 2})
+    found = campaign.score(seal, results)
+    assert found.excluded == [(CELL, 0, "sample: 2 engine restarts")]
+    assert found.cells[0].pairs == [1, 2]
+    centre = seal.prediction["cells"][CELL]["metrics"]["samples_per_s"]["campaign"]["pairs"]
+    assert found.primary(CELL).predicted[0] == pytest.approx(2.718281828 ** ((centre[1] + centre[2]) / 2))
+    rewrite(of(results, 1, "group"), last_s=lambda row: row["first_s"] - 1)
+    found = campaign.score(seal, results)
+    assert found.excluded[1] == (CELL, 1, "group: clock skew, the times of 16 requests run backwards")
+    rewrite(of(results, 2, "group"), {"engine_restarts": 1})
+    with pytest.raises(ScenarioError, match="the gates leave no pair"):
+        campaign.score(seal, results)
+
+
+@pytest.mark.parametrize(
+    ("header", "each", "says"),
+    [
+        ({}, {"status": lambda row: "failed" if row["rid"] < 2 else "finished"}, "group: failures 4.2%, the guardrail"),
+        ({}, {"preempted": lambda row: int(row["rid"] < 4)}, "group: preempted requests 8.3%, the guardrail is 5%"),
+        ({"cold_hit_rate": 0.02}, {}, "group: cold-cache hit rate 2.0%, the guardrail is 1%"),
+        ({}, {"cached": lambda row: row["input_tokens"] // 2}, "group: cold-cache hit rate 50.0%"),
+    ],
+)  # fmt: skip
+def test_guardrails_stop(seal, results, header, each, says):
+    """Whatever the ratios; shares are over an arm's requests of all pairs; 48 requests."""
+    rewrite(of(results, 1, "group"), header, **each)
+    found = campaign.score(seal, results)
+    assert found.ruling.word == "STOPPED"
+    assert any(says in each for each in found.ruling.because)
+
+
+def test_one_request_below_a_guardrail_does_not(seal, results):
+    """1 of 48 failed is 2.1 %, 2 of 48 preempted 4.2 %."""
+    rewrite(of(results, 1, "group"), preempted=lambda row: int(row["rid"] < 2))
+    assert campaign.score(seal, results).ruling.word != "STOPPED"
+
+
+def test_lengths_and_order_that_are_not_the_sealed_ones_are_noted(seal, results):
+    """They are no reason to refuse, and are said."""
+    rewrite(
+        of(results, 1, "group"),
+        {"position": 5, "cold_hit_rate": None},
+        output_tokens=lambda row: row["output_tokens"] + 1,
+    )
+    notes = "\n".join(campaign.score(seal, results).notes)
+    assert "1 runs were not run in the sealed order" in notes
+    assert "16 finished requests have other lengths" in notes
+    assert "no check of cold caches" in notes
+
+
+def test_a_broken_seal_scores_nothing(seal, results, capsys):
+    """Through the command: one line, exit 1, nothing written."""
+    path = seal.folder / f"cells/{CELL}/windtunnel-0.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"output_len": 1', b'"output_len": 2', 1))
+    assert run_command(["score", str(results), "--seal", str(seal.folder)]) == 1
+    assert "windtunnel-0.jsonl: broken seal: it was changed" in capsys.readouterr().err
+    assert not list(results.glob("score.*"))
+
+
+def test_the_command_writes_part_17(seal, results, capsys):
+    """A page that loads nothing, Markdown, JSON; every verdict exits 0; the seal is not touched."""
+    assert run_command(["score", str(results), "--seal", str(seal.folder), "--digest", seal.digest]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split()[0] in ("ADOPT", "RECOMMEND", "REJECT", "INCONCLUSIVE")
+    assert err.count("wrote") == 3
+    page, text = (results / "score.html").read_text(), (results / "score.md").read_text()
+    assert "17.2" in page
+    assert "17.6" in text
+    assert seal.digest in text
+    assert "samples_per_s" in text
+    assert "src=" not in page.split("<script")[0]
+    document = json.loads((results / "score.json").read_bytes())
+    assert document["verdict"] in out
+    assert document["cells"][CELL]["metrics"]["samples_per_s"]["inside"] is True
+    assert campaign.verify(seal.folder).digest == seal.digest
+    before = page
+    assert run_command(["score", str(results), "--seal", str(seal.folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == document
+    assert (results / "score.html").read_text() == before
+    assert run_command(["score", str(results), "--seal", str(seal.folder), "--digest", "0" * 64]) == 1
+
+
+def test_seal_and_score_by_command(tmp_path, capsys):
+    """From a scenario to a verdict, results inside the sealed folder; sealing again is the same."""
+    out, folder = ["--out", str(tmp_path / "results")], tmp_path / "seal"
+    command = ["seal", "slime_group_affinity", "--pairs", "4", "--real-pairs", "2", "--no-extension", "--draws", "2",
+               "-o", str(folder), *out]  # fmt: skip
+    assert run_command(command) == 0
+    digest = capsys.readouterr().out.split()[0]
+    assert run_command(command) == 0
+    assert capsys.readouterr().out.split()[0] == digest
+    assert (folder / "review.html").exists()
+    assert run_command([*command[:-4], "--draws", "3", *command[-4:]]) == 1
+    assert "holds another seal" in capsys.readouterr().err
+    seal = campaign.verify(folder, digest)
+    assert seal.rule.looks == (0.05,)
+    scenario = load_scenario("slime_group_affinity")
+    campaign.rehearse(seal, {CELL: scenario}, folder / "measured", campaign.World(2))
+    assert run_command(["score", str(folder / "measured")]) == 0
+    assert "sealed intervals hold the measured ratio" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [["--real-pairs", "1"], ["--draws", "1"]])
+def test_too_few_is_wrong_usage(options):
+    """One pair has no interval, one draw no spread."""
+    assert run_command(["seal", "slime_group_affinity", *options]) == 2
