@@ -6,16 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from sim.errors import ScenarioError
 from sim.log import store
 from sim.log.frames import Tables
 from sim.metrics import METRICS
 from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metrics
-from sim.report.ledger import Entry, entries, ledger
+from sim.report.ledger import Entry, by_mechanism, entries, ledger
+from sim.report.ledger import differences as differences_of
 from sim.report.plan import Plan, plan
 from sim.report.region import Coverage, Region, coverage
 from sim.report.result import Result
 from sim.report.sides import first, read_side
+from sim.review._arithmetic import Arithmetic, arithmetic
 from sim.review._assumptions import profile_of
 from sim.review._checks import verify
 from sim.review._knobs import Knob
@@ -23,6 +27,8 @@ from sim.review._model import Check, Sealed
 from sim.review._sensitivity import Centre, Sensitivity, registered, study
 from sim.rng import Streams
 from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
+from sim.stats import Ratio
+from sim.stats.shares import Share, ratio_of_means
 from sim.sweep import run
 from sim.validation import Record, Traits, read_record, traits_of
 from sim.workload._describe import Description, describe
@@ -54,16 +60,26 @@ class Ablation:
     arm: str
     change: Change
     """The one field in which it differs from the candidate."""
-    ledger: list[Entry]
-    """Against the baseline."""
+    mechanism: str | None
+    """What the scenario says that it takes away; None where it was only named for this review."""
+    moved: pl.DataFrame
+    """By pair, what the candidate's ledger has over the baseline's, in nanoseconds."""
+    own: pl.DataFrame
+    """The same of this arm."""
+    ratio: Ratio
+    """Of this arm over the baseline, in the metric that decides."""
+    others: tuple[str, ...] = ()
+    """Further arms that the scenario says take something away from the candidate."""
 
-    def moved_s(self, line: str) -> float:
-        """Its difference from the baseline in a line; a line that is zero in both is not in the ledger."""
-        return next((each.difference.mean or 0.0 for each in self.ledger if each.line == line), 0.0)
+    def seconds(self, name: str) -> tuple[float, float]:
+        """Mean difference from the baseline in a mechanism or in total: of the candidate, and of this arm."""
+        whole, own = (float(by_mechanism(each, name).to_numpy().mean()) for each in (self.moved, self.own))
+        return whole, own
 
-    def left(self, entry: Entry) -> float | None:
-        """Of the candidate's difference in a line, the share that is still there; None where it had none."""
-        return self.moved_s(entry.line) / entry.difference.mean if entry.difference.mean else None
+    def gone(self, name: str) -> Share | None:
+        """Of the candidate's difference in a mechanism, the share that is not there; None where it had none."""
+        whole, own = (by_mechanism(each, name).to_numpy() for each in (self.moved, self.own))
+        return ratio_of_means(whole - own, whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +97,11 @@ class Evidence:
     tables: dict[str, Tables]
     """Of the two arms."""
     ledger: list[Entry]
+    moved: pl.DataFrame
+    """By pair, what the candidate's ledger has over the baseline's, in nanoseconds."""
     ablation: Ablation | None
+    arithmetic: dict[str, Arithmetic]
+    """What arithmetic alone says of the two arms."""
     assumptions: list[Knob]
     """The register: what both arms take for given."""
     sensitivity: Sensitivity | None
@@ -126,7 +146,8 @@ def choose(
         if name is not None and name not in scenario.arms:
             scenario.select(arms=[name])  # says what is known
     base = baseline or scenario.baseline
-    others = [name for name in scenario.arms if name not in (base, ablation) and name not in scenario.null_controls]
+    aside = {base, ablation, *scenario.null_controls, *scenario.ablations}
+    others = [name for name in scenario.arms if name not in aside]
     if candidate is None:
         if len(others) != 1:
             said = ", ".join(others) or "none"
@@ -137,7 +158,13 @@ def choose(
     if ablation in (base, candidate):
         raise ScenarioError(f"the ablation is arm {ablation} itself: name one that takes the mechanism away from it")
     chosen = replace(scenario, baseline=base)
-    return chosen.select(arms=[candidate, *([ablation] if ablation else [])]), base, candidate
+    taking = [ablation] if ablation else ablating(scenario, candidate)
+    return chosen.select(arms=[candidate, *(name for name in taking if name != base)]), base, candidate
+
+
+def ablating(scenario: Scenario, candidate: str) -> list[str]:
+    """Arms that say they take a mechanism away from the candidate, in the order of the file."""
+    return [name for name, each in scenario.ablations.items() if each.arm == candidate]
 
 
 def the_change(scenario: Scenario, candidate: str) -> Change:
@@ -174,7 +201,8 @@ def gather(
     """
     base = scenario.baseline
     change = the_change(scenario, candidate)
-    taken = the_change(replace(scenario, baseline=candidate), ablation) if ablation else None
+    taking = [ablation] if ablation else [name for name in ablating(scenario, candidate) if name != base]
+    taken = the_change(replace(scenario, baseline=candidate), taking[0]) if taking else None
     result = run(scenario, jobs=jobs, out=out, fresh=fresh, progress=progress)
     arms = {name: result.arms[name] for name in (base, candidate)}
     pairs = min(arm.values.height for arm in arms.values())
@@ -208,9 +236,9 @@ def gather(
         lines=lines,
         tables=tables,
         ledger=entries(*ledgers),
-        ablation=Ablation(ablation, taken, entries(ledgers[0], ledger(result.arms[ablation].tables())))
-        if ablation and taken
-        else None,
+        moved=differences_of(*ledgers),
+        ablation=_ablation(scenario, result, ledgers, taking, taken) if taken else None,
+        arithmetic={name: arithmetic(scenario.arms[name]) for name in arms},
         assumptions=registered(centre),
         sensitivity=varied,
         no_sensitivity=not_varied,
@@ -225,6 +253,24 @@ def gather(
         },
         record=read_record(),
         traits=traits_of(scenario.arms[name] for name in arms),
+    )
+
+
+def _ablation(
+    scenario: Scenario, result: Result, ledgers: Sequence[pl.DataFrame], taking: Sequence[str], change: Change
+) -> Ablation:
+    arm = taking[0]
+    said = scenario.ablations.get(arm)
+    own = differences_of(ledgers[0], ledger(result.arms[arm].tables()))
+    both = differences_of(*ledgers).join(own.select("pair"), on="pair", how="semi")
+    return Ablation(
+        arm=arm,
+        change=change,
+        mechanism=said.mechanism if said else None,
+        moved=both,
+        own=own.join(both.select("pair"), on="pair", how="semi"),
+        ratio=result.comparison(arm, scenario.metrics[0]).paired,
+        others=tuple(taking[1:]),
     )
 
 

@@ -69,7 +69,7 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     yield Line("main risk", _risk(ev), "10.1")
     yield Line("held equal", f"everything but {path}: {short(one)} -> {short(other)}", "2.1")
     said = "no arm takes the mechanism away" if ev.ablation is None else ablated(ev, ev.ablation)
-    yield Line("why", said, "8.1" if ev.ablation is None else "8.1, 8.2")
+    yield Line("why", said, "8.2, 8.3" if ev.ablation is None else "8.2, 8.4")
     yield Line(
         "assumption that flips it", "not searched: repeat with cost.slowdown 1.0 and 1.45, host0_ms 0.5 and 2.5", "4.1"
     )

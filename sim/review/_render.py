@@ -13,7 +13,7 @@ from sim.errors import ScenarioError
 from sim.review._figures import Figure
 from sim.review._model import Review, Table
 
-BRIEF = ("2.1", "7.1", "8.1", "8.2", "17.1", "17.2", "17.6")
+BRIEF = ("2.1", "7.1", "8.2", "8.4", "17.1", "17.2", "17.6")
 """Tables that the Markdown has besides page one."""
 
 

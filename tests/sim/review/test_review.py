@@ -183,21 +183,69 @@ def test_no_difference_fails(tmp_path: Path) -> None:
         review.gather(scenario, candidate, Lines(), out=tmp_path / "out")
 
 
+ABLATION = ("  sample: {}\n", "  sample: {}\n  scattered: {client: {key_scope: request}, ablates: {ABLATES}}\n")
+
+
+def ablated(tmp_path: Path, mechanism: str, **more: str | None):
+    """The evidence of the scenario with a key a request as ablation of ``group``."""
+    said = ABLATION[1].replace("ABLATES", f"arm: group, mechanism: {mechanism}")
+    scenario, _, candidate = review.choose(
+        load_scenario(write(tmp_path, (ABLATION[0], said))).select(pairs=40), None, None
+    )
+    return review.gather(scenario, candidate, Lines(), out=tmp_path / "out", **more)
+
+
 def test_an_ablation_removes_what_it_names(tmp_path: Path) -> None:
-    """A key a request spreads siblings again: what a group's key saved of prefill is gone, but for chance."""
-    file = write(tmp_path, ("  sample: {}\n", "  sample: {}\n  scattered: {client: {key_scope: request}}\n"))
-    scenario, _, candidate = review.choose(load_scenario(file).select(pairs=40), None, "group", "scattered")
-    found = review.gather(scenario, candidate, Lines(), out=tmp_path / "out", ablation="scattered")
-    assert found.ablation.change == ("client.key_scope", "group", "request")
-    prefill = next(each for each in found.ledger if each.line == "prefill")
-    assert found.ablation.left(prefill) == pytest.approx(0, abs=0.15)
+    """The arm that says so is found; a key a request spreads siblings again: what was saved of prefill is gone."""
+    found = ablated(tmp_path, "saved prefill")
+    assert found.candidate == "group"
+    assert (found.ablation.arm, found.ablation.change) == ("scattered", ("client.key_scope", "group", "request"))
+    gone = found.ablation.gone("saved prefill")
+    assert gone.lo < gone.value < gone.hi
+    assert gone.lo > 0.75
     shown = review.review_of(found, COMMAND)
     part = next(each for each in shown.parts if each.number == 8)
-    assert re.search(r"Arm scattered is group with .*: \d+% of the difference in prefill, first time, is", part.text[1])
+    assert re.search(r"Arm scattered is group with .*: \d+% \[\d+%, \d+%\] of saved prefill is gone", part.text[-1])
+    assert "So the mechanism is what the arm says. Without it the ratio of samples_per_s is" in part.text[-1]
+    table = part.tables[-1]
     for column in (1, 2):
-        values = [float(row[column].replace(",", "")) for row in part.tables[1].rows]
+        values = [float(row[column].replace(",", "")) for row in table.rows]
         assert sum(values[:-1]) == pytest.approx(values[-1], abs=0.0006 * len(values))
     assert len(review.markdown(shown)) < 8000
+
+
+def test_an_ablation_that_removes_another_thing_is_told(tmp_path: Path) -> None:
+    """An arm that says it takes the cost of batching away, and does not: its own figures say that most of it stays."""
+    found = ablated(tmp_path, "tail idle")
+    moved = found.ablation.moved
+    kept = replace(found.ablation, own=moved)
+    said = next(p for p in review.review_of(replace(found, ablation=kept), COMMAND).parts if p.number == 8).text[-1]
+    assert "0% [-0%, 0%] of tail idle is gone" in said.replace("[0%, 0%]", "[-0%, 0%]")
+    assert "NOT what the arm says" in said
+
+
+def test_mechanisms_sum_as_the_ledger_does(found) -> None:
+    """Table 8.2 to its last row, in each arm and in the difference."""
+    rows = next(part for part in found.parts if part.number == 8).tables[1].rows
+    for column in (2, 3, 4):
+        values = [float(row[column].replace(",", "")) for row in rows]
+        assert sum(values[:-1]) == pytest.approx(values[-1], abs=0.0006 * len(rows))
+
+
+def test_surprise_is_said_of_arithmetic_alone(evidence) -> None:
+    """A ratio near that of the drain is none; the same ratio where arithmetic says another is one; else no claim."""
+
+    def said(ev) -> str:
+        part = next(each for each in review.review_of(ev, COMMAND).parts if each.number == 8)
+        return part.text[1]
+
+    wide = replace(evidence, lines=Lines(interest=0.5))
+    assert "no surprise" in said(wide)
+    own = evidence.arithmetic["sample"]
+    slow = {**evidence.arithmetic, "sample": replace(own, drain=replace(own.drain, seconds=2 * own.drain.seconds))}
+    assert "SURPRISING, by more than the smallest effect of interest (50%)" in said(replace(wide, arithmetic=slow))
+    none = {**evidence.arithmetic, "sample": replace(own, drain=None)}
+    assert "so nothing is called surprising" in said(replace(wide, arithmetic=none))
 
 
 def test_an_ablation_changes_one_thing(tmp_path: Path) -> None:
