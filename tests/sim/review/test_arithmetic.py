@@ -20,7 +20,10 @@ router: {{policy: {{kind: {policy}}}}}
 client: {{key_scope: {scope}}}
 """
 CONSTANT = "{kind: constant, step_ms: 10, per_sequence_ms: 1}"
-SIBLINGS = "{{kind: rollout, groups: 6, samples_per_group: {n}, prompt: {{group_tokens: 1600}}, output_tokens: 1, max_tokens: 1}}"
+SIBLINGS = (
+    "{{kind: rollout, groups: 6, samples_per_group: {n}, prompt: {{group_tokens: 1600}}, "
+    "output_tokens: 1, max_tokens: 1}}"
+)
 
 
 def cell(tmp_path: Path, **more):
@@ -48,7 +51,7 @@ def test_prefill_that_a_group_saves(tmp_path, engines, n, saved):
 
 @pytest.mark.parametrize(("turns", "hit"), [(2, 0.431), (5, 0.722), (10, 0.841), (29, 0.937)])
 def test_hits_of_pinned_turns(tmp_path, turns, hit):
-    """Published arithmetic: system 2,000, 500 a turn, answers of 300 that are repeated: only what is new is computed."""
+    """Published arithmetic: system 2,000, 500 a turn, answers of 300 repeated: only what is new is computed."""
     session = "prompt: {group_tokens: 2500}"
     workload = (
         f"{{kind: rollout, groups: 1, samples_per_group: 1, {session}, turns: {turns}, output_tokens: 300, "
@@ -101,7 +104,7 @@ def tokens(prompt):
 
 
 def test_an_answer_is_free_where_it_was_generated():
-    """Turn two repeats the answer: with the session's key nothing of it is computed, elsewhere all of it half the time."""
+    """Turn two repeats the answer: with the session's key none of it is computed, elsewhere half the time all."""
     turns = [turn([(1, 10)], output_source=1, output=4), turn([(1, 20)])]
     pinned, scattered = (
         sum(each.computed(Placing("session", "hash", 2)) for each in pieces_of([Session(0, 0, turns)], [keys]))
