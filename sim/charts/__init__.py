@@ -6,7 +6,8 @@ completion_cdf   group completion with its p95 interval          winner_map     
 frontier         prefix hits against balance                     residuals       predicted against measured steps
 shapes           distributions of what a workload holds
 timeline         what each engine did when
-response         a metric over a tuned parameter
+response         a metric over a tuned parameter                tornado         a ratio with each assumption otherwise
+decision_map     what is decided over two assumptions
 """
 
 from sim.charts.cells import metric_by_load, ratio_by_cell, winner_map
@@ -20,12 +21,17 @@ from sim.charts.response import response
 from sim.charts.shapes import shapes
 from sim.charts.slopes import slopes
 from sim.charts.timeline import COLOURS, timeline
+from sim.charts.tornado import FLIPS, OPEN, SAME, decision_map, tornado
 
 __all__ = [
     "COLOURS",
+    "FLIPS",
     "NO_CLASS",
+    "OPEN",
+    "SAME",
     "Chart",
     "completion_cdf",
+    "decision_map",
     "document",
     "frontier",
     "metric_by_load",
@@ -40,5 +46,6 @@ __all__ = [
     "slopes",
     "split",
     "timeline",
+    "tornado",
     "winner_map",
 ]

@@ -18,6 +18,12 @@ from sim.cli import _options
 @_options.seed
 @_options.overrides
 @_options.lines
+@click.option(
+    "--sensitivity-pairs",
+    type=click.IntRange(0, 1_000_000),
+    help="Pairs of each setting at which an assumption is varied; 0: none is. By default as many as a budget of "
+    "requests allows, up to 32.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; by default one a core.")
 @click.option(
     "-o",
@@ -39,6 +45,7 @@ def review(
     equal: float,
     harm: float,
     interest: float,
+    sensitivity_pairs: int | None,
     jobs: int | None,
     folder: Path | None,
     out: Path,
@@ -72,12 +79,15 @@ def review(
             jobs=jobs,
             fresh=fresh,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
+            sensitivity_pairs=sensitivity_pairs,
+            told=lambda says: progress.console.print(says, highlight=False),
         )
     command = ["windtunnel", "review", scenario, "--baseline", base, "--candidate", other]
     command += ["--ablation", ablation] if ablation else []
     command += ["--pairs", str(evidence.pairs), "--seed", str(made.seed)]
     for each in overrides:
         command += ["--set", each]
+    command += [] if sensitivity_pairs is None else ["--sensitivity-pairs", str(sensitivity_pairs)]
     default = Lines()
     for option, value in (("equal", equal), ("harm", harm), ("interest", interest)):
         if value != getattr(default, option):

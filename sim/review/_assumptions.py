@@ -136,7 +136,7 @@ def _engines(cell: Cell) -> Iterator[Knob]:
         stated = cell_part(cell, kind).get("kv_tokens") is not None
         room = kv_tokens(kind, cell.base)
         yield Knob(
-            f"{kind.label}: KV room",
+            f"{_of(kind)}KV room",
             f"{room:,} tokens",
             "guessed" if stated else "documented",
             "the engine's log at its start",
@@ -149,7 +149,7 @@ def _engines(cell: Cell) -> Iterator[Knob]:
         )
         others = [name for name in ("at_schedule", "after_prefill") if name != engine.visibility]
         yield Knob(
-            f"{kind.label}: siblings see a prefix",
+            f"{_of(kind)}siblings see a prefix",
             str(engine.visibility),
             _basis(kind, "visibility"),
             _RUN,
@@ -160,7 +160,7 @@ def _engines(cell: Cell) -> Iterator[Knob]:
         changed = _overridden(kind, cell)
         for name, default in changed.items():
             yield Knob(
-                f"{kind.label}: {name}",
+                f"{_of(kind)}{name}",
                 brief(getattr(engine, name)),
                 "guessed",
                 _ARGUMENTS,
@@ -170,7 +170,7 @@ def _engines(cell: Cell) -> Iterator[Knob]:
                 fixed="the product has no default of it" if default is None else "",
             )
         yield Knob(
-            f"{kind.label}: scheduler of {engine.preset}",
+            f"{_of(kind)}scheduler of {engine.preset}",
             "its defaults" + (f", but {', '.join(changed)}" if changed else ""),
             "documented",
             _ARGUMENTS,
@@ -190,7 +190,7 @@ def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
         for name in names:
             fields = (f"{here}.cost.{name}",)
             yield Knob(
-                f"{kind.label}: cost of a step, {name}",
+                f"{_of(kind)}cost of a step, {name}",
                 f"{own[name]:g}",
                 "guessed",
                 _STEPS,
@@ -203,14 +203,14 @@ def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
             )
         if not names:
             fixed = "a cost model of your own: name its fields under assumptions"
-            yield Knob(f"{kind.label}: cost of a step", str(own["kind"]), "guessed", _STEPS, hours, fixed=fixed)
+            yield Knob(f"{_of(kind)}cost of a step", str(own["kind"]), "guessed", _STEPS, hours, fixed=fixed)
         return
     assert profile is not None
     for phase, field in (("prefill", "prefill_factor"), ("decode", "decode_factor")):
         off = 2 * errors[phase][0] / 100 if phase in errors else None
         ends = _STATED if off is None else (max(1 - off, 0.1), 1 + off)
         said = "error not stated" if off is None else f"±{errors[phase][0]:g} % mean error"
-        name = f"{kind.label}: cost of {phase}"
+        name = f"{_of(kind)}cost of {phase}"
         value = f"profile {profile.name}, {said}"
         present = (own[field],)
         yield Knob(name, value, basis, _STEPS, hours, (f"{here}.cost.{field}",), present, *ends, 1.0, is_factor=True)
@@ -220,7 +220,7 @@ def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
         given = own[field] is not None
         present_value = float(shown.split(f"{field} ")[1].split(",")[0])
         yield Knob(
-            f"{kind.label}: {what}",
+            f"{_of(kind)}{what}",
             f"{present_value:g}",
             "guessed" if given else "documented",
             _STEPS,
@@ -231,6 +231,11 @@ def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
             max(high, present_value),
             present_value,
         )
+
+
+def _of(kind: EngineType) -> str:
+    """What a name begins with where a fleet has several types."""
+    return f"{kind.name}: " if kind.name else ""
 
 
 def cell_part(cell: Cell, kind: EngineType) -> dict[str, Any]:

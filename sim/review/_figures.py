@@ -17,9 +17,12 @@ from sim.report.region import outside_by_pair
 from sim.report.table import number
 from sim.review._gather import Evidence, regions
 from sim.review._judge import MOST_OUTSIDE
+from sim.review._sensitivity import Grid, Sensitivity
 
 MOST_ENGINES = 4
 """Engines of a timeline in the page; ``windtunnel timeline`` has more of them, and a trace of all."""
+MOST_BARS = 12
+"""Assumptions in the tornado; table 9.1 has all."""
 DIGITS = 6
 """Of a number in the table behind a figure."""
 
@@ -50,7 +53,55 @@ def figures(ev: Evidence) -> dict[str, Figure]:
         drawn["group_completion"] = completed
     for which, name in (("baseline", ev.baseline), ("candidate", ev.candidate)):
         drawn[f"timeline_{which}"] = _timeline(ev, name)
+    if ev.sensitivity is not None and ev.sensitivity.bars and ev.primary.paired.ratio is not None:
+        drawn["tornado"] = _tornado(ev, ev.sensitivity, ev.primary.paired.ratio)
+    if ev.sensitivity is not None and ev.sensitivity.grid is not None:
+        drawn["decision_map"] = _decision_map(ev, ev.sensitivity.grid)
     return drawn
+
+
+def _tornado(ev: Evidence, found: Sensitivity, centre: float) -> Figure:
+    rows = [
+        {
+            "assumption": f"{bar.knob.id} {bar.knob.name}",
+            "value": end.value,
+            "ratio": end.ratio.ratio,
+            "lo": end.ratio.lo,
+            "hi": end.ratio.hi,
+            "decision": end.decision,
+            "outcome": charts.FLIPS if end.flips else charts.OPEN if end.decision == "undecided" else charts.SAME,
+        }
+        for bar in found.bars[:MOST_BARS]
+        for end in bar.ends
+        if end.ratio.ratio is not None
+    ]
+    frame = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"lo": pl.Float64, "hi": pl.Float64})
+    worth = 1 / (1 + ev.lines.interest) if ev.is_lower_better else 1 + ev.lines.interest
+    more = f", the widest {MOST_BARS} of {len(found.bars)}" if len(found.bars) > MOST_BARS else ""
+    title = f"{ev.primary.metric}, {ev.candidate} over {ev.baseline}, by assumption{more} (simulated)"
+    says = "; ".join(f"{bar.knob.name} {end.value}: {end.ratio.ratio:.3f}" for bar, end in found.flips[:MOST_BARS])
+    return Figure(
+        charts.tornado(frame, title, centre=centre, lines=[1.0, worth]),
+        frame,
+        f"Ratio with each assumption at its ends, from {centre:.3f} as things stand. Decision flips: {says or 'none'}.",
+    )
+
+
+def _decision_map(ev: Evidence, grid: Grid) -> Figure:
+    rows = [
+        {"x": tile.levels[0], "y": tile.levels[1], "ratio": tile.ratio.ratio, "decision": tile.decision}
+        for tile in grid.tiles
+        if tile.ratio.ratio is not None
+    ]
+    frame = pl.DataFrame(rows)
+    one, other = grid.knobs
+    title = f"{ev.candidate} over {ev.baseline}, the two widest assumptions together (simulated)"
+    decided = frame.group_by("decision", maintain_order=True).len().rows()
+    return Figure(
+        charts.decision_map(frame, title, x=one.name, y=other.name),
+        frame,
+        f"Decision over {one.name} and {other.name}: {', '.join(f'{count} x {name}' for name, count in decided)}.",
+    )
 
 
 def _paired(ev: Evidence) -> Figure | None:

@@ -129,6 +129,11 @@ class Evidence:
         return self.found.findings[0]
 
     @property
+    def is_lower_better(self) -> bool:
+        """Which way round ratios of the primary metric are read."""
+        return METRICS[self.primary.metric].better == "lower"
+
+    @property
     def pairs(self) -> int:
         """Pairs that both arms have."""
         return self.found.pairs
@@ -223,6 +228,7 @@ def gather(
         found.findings[0].paired,
         (arms[base], arms[candidate]),
         lines.interest,
+        pairs,
         max(int(each.requests["pair"].eq(0).sum()) for each in tables.values()),
     )
     varied, not_varied = study(centre, sensitivity_pairs, out=out, jobs=jobs, fresh=fresh, told=told, progress=progress)

@@ -88,7 +88,7 @@ class Knob:
         if self.is_factor:
             return f"× {level:.3g}"
         if isinstance(level, bool) or not isinstance(level, int | float):
-            return "null" if level is None else str(level).lower() if isinstance(level, bool) else brief(level)
+            return brief(level)
         return f"{level:,}" if isinstance(level, int) else f"{level:.4g}"
 
     @property
@@ -97,7 +97,7 @@ class Knob:
         if not self.is_varied:
             return "–"
         if self.options:
-            return "or ".join(f"{self.shown(each)} " for each in self.options).strip()
+            return " or ".join(self.shown(each) for each in self.options)
         return f"{self.shown(self.low)} to {self.shown(self.high)}"
 
 
@@ -123,6 +123,8 @@ def scaled(value: Any, factor: float) -> Any:
 
 def brief(value: Any) -> str:
     """A value of a scenario on one line."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {brief(each)}" for key, each in value.items() if each is not None)
     if isinstance(value, list):

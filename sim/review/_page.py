@@ -12,9 +12,11 @@ from sim.review._gather import OVERHEAD_H, Evidence
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
 from sim.review.parts import parts
+from sim.review.parts._widths import widths
 from sim.review.parts._words import share, short
 from sim.review.parts.predictions import p_harm
 from sim.review.parts.risk import worst_pairs
+from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import ablated
 from sim.scenario import check
 
@@ -59,9 +61,9 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     means = f"{_number(ev.primary.baseline.mean)} -> {_number(ev.primary.candidate.mean)} {METRICS[metric].unit}"
     ratio = "none" if paired.ratio is None else f"{paired.ratio:.3f}"
     interval = "" if paired.lo is None else f" [{paired.lo:.3f}, {paired.hi:.3f}]"
-    yield Line(
-        "predicted ratio", f"{ratio}{interval}, {means}; simulated, {ev.pairs} pairs; model form not in it", "7.1"
-    )
+    _, inputs, form = widths(ev)
+    apart = f"inputs alone: {inputs.says}; model form: {form.says}"
+    yield Line("predicted ratio", f"{ratio}{interval}, {means}; simulated, {ev.pairs} pairs; {apart}", "7.1, 7.2")
     harmed = share(p_harm(ev, ev.primary))
     yield Line(
         f"P(harm > {ev.lines.harm:.0%}) in a pair", f"{harmed}; P(mean worse) {share(paired.p_mean_worse)}", "7.1"
@@ -70,9 +72,10 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     yield Line("held equal", f"everything but {path}: {short(one)} -> {short(other)}", "2.1")
     said = "no arm takes the mechanism away" if ev.ablation is None else ablated(ev, ev.ablation)
     yield Line("why", said, "8.2, 8.3" if ev.ablation is None else "8.2, 8.4")
-    yield Line(
-        "assumption that flips it", "not searched: repeat with cost.slowdown 1.0 and 1.45, host0_ms 0.5 and 2.5", "4.1"
-    )
+    found = ev.sensitivity
+    turns = [ev.no_sensitivity] if found is None else [flips_said(ev, found), sizes_said(found)]
+    source = "4.1" if found is None else "9.1, 9.3" if found.break_evens else "9.1"
+    yield Line("assumption that flips it", "; ".join(filter(None, turns)), source)
     yield Line("cost of the real runs", _cost(ev), "11.1")
     sealed = "not sealed yet" if ev.sealed is None else f"sealed: {ev.sealed.digest[:16]}"
     yield Line("decision rule", f"part 12, {sealed}")

@@ -49,7 +49,7 @@ BUDGET: Final = 300_000
 """Requests of all settings together, where no number of pairs is asked for: half a minute or so of one core."""
 LEAST_REQUESTS: Final = 20
 """What a replication counts for at least: it has to be built and stored."""
-MOST_PAIRS: Final = 32
+MOST_PAIRS: Final = 16
 ROUNDS: Final = 4
 """Runs that close in on one break-even."""
 MOST_ROOTS: Final = 8
@@ -105,6 +105,8 @@ class BreakEven:
     """95 %; None: it reaches beyond the range that was searched."""
     loses: Literal["below", "above"]
     """On which side the candidate is on the bad side of the line."""
+    bad: str
+    """That side in short: "groups < 12"."""
     says: str
 
 
@@ -191,6 +193,8 @@ class Centre:
     """Of the metric that decides."""
     arms: tuple[Arm, Arm]
     interest: float
+    pairs: int
+    """That both arms have."""
     requests: int
     """Of a replication, in the arm that has more."""
 
@@ -284,8 +288,12 @@ class Runs:
         try:
             found = sweep(made, **self._how)
         except ScenarioError as error:
+            # One that is refused before it runs keeps the others from running: each by itself, then.
             for key, variant in variants.items():
-                self._fail(key, variant.name, str(error))
+                if len(variants) > 1:
+                    self._run({key: variant})
+                else:
+                    self._fail(key, variant.name, str(error))
             return
         for name, key in named.items():
             if name in found.results:
@@ -381,7 +389,7 @@ def registered(centre: Centre) -> list[Knob]:
 
 def _afford(centre: Centre, known: list[Knob], sizes: list[Knob], pairs: int | None) -> tuple[int, bool] | str:
     """Pairs a setting, and whether there is room for more than the ends of assumptions; or why there is none."""
-    there = centre.paired.pairs
+    there = centre.pairs
     if pairs is not None:
         return min(pairs, there), True
     each = 2 * max(centre.requests, LEAST_REQUESTS)
@@ -517,11 +525,12 @@ def _break_even(centre: Centre, root: _Root, where: Crossing) -> BreakEven:
     low, high = ("…" if each is None else knob.shown(_level(knob, each)) for each in where.interval)
     verb = "loses" if root.line == "worse" else f"gains less than {centre.interest:.0%}"
     ends = " and ".join(knob.shown(_level(knob, each)) for each in where.bracket)
+    bad = f"{knob.name} {sign} {_value(knob, value)}"
     says = (
-        f"{centre.candidate} {verb} if {knob.name} {sign} {_value(knob, value)}{_an_engine(centre, knob, value)} "
+        f"{centre.candidate} {verb} if {bad}{_an_engine(centre, knob, value)} "
         f"(95 %: {low} to {high}; runs at {ends} lie on different sides)"
     )
-    return BreakEven(knob, root.is_condition, root.line, where.value, where.bracket, where.interval, loses, says)
+    return BreakEven(knob, root.is_condition, root.line, where.value, where.bracket, where.interval, loses, bad, says)
 
 
 def _level(knob: Knob, value: float) -> Level:

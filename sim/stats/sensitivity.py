@@ -149,7 +149,12 @@ def crossing(points: Floats, values: Sequence[Estimate], line: float, near: floa
 
 
 def _clear(root: float, x: Floats, margins: Floats, first: float) -> float | None:
-    """Going away from the root, where the margin becomes positive; at the root it is minus half of the interval."""
+    """Going away from the root, where the margin becomes positive; at the root it is minus half of the interval.
+
+    None where it does not, or where the nearest point has no interval.
+    """
+    if np.isnan(margins[0]):
+        return None
     previous, below = root, min(float(margins[0]) - first, 0.0)
     for at, margin in zip(x.tolist(), margins.tolist(), strict=True):
         if margin > 0:

@@ -1,7 +1,7 @@
 """The parts of a review, a file each, from the evidence to text and tables.
 
 Numbers of parts are those that design reviews of this kind have; what this version does not make is left out, also from
-the table of contents: 9 sensitivity, 15 the opposite conclusion.
+the table of contents: 15 the opposite conclusion.
 """
 
 from sim.review._gather import Evidence
@@ -16,6 +16,7 @@ from sim.review.parts.real_runs import real_runs
 from sim.review.parts.reproduce import reproduce
 from sim.review.parts.risk import risk
 from sim.review.parts.rule import rule
+from sim.review.parts.sensitivity import sensitivity
 from sim.review.parts.system import system
 from sim.review.parts.threats import threats
 from sim.review.parts.verification import verification
@@ -25,5 +26,18 @@ from sim.review.parts.workload import workload
 
 def parts(ev: Evidence, command: str) -> list[Part]:
     """All of them, in order."""
-    made = (question, system, workload, assumptions, verification, calibration, predictions, why, risk, real_runs, rule)
+    made = (
+        question,
+        system,
+        workload,
+        assumptions,
+        verification,
+        calibration,
+        predictions,
+        why,
+        sensitivity,
+        risk,
+        real_runs,
+        rule,
+    )
     return [*(each(ev) for each in made), files(ev, command), threats(ev), reproduce(ev, command), after(ev)]

@@ -7,6 +7,7 @@ from sim.report.contrast import Finding
 from sim.report.table import mean_text
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
+from sim.review.parts._widths import widths
 from sim.review.parts._words import arms, share
 
 
@@ -31,21 +32,9 @@ def predictions(ev: Evidence) -> Part:
         rows,
         "simulated; the first metric decides, others are exploratory",
     )
-    paired = ev.primary.paired
-    half = "–" if paired.lo is None or paired.hi is None else f"±{(paired.hi - paired.lo) / 2:.2%}"
-    drawn = any(getattr(kind.engine.cost, "uncertainty", "none") != "none" for kind in ev.cell(ev.baseline).fleet)
-    widths = [
-        ("simulation noise", half, f"half of the 95 % interval of {ev.primary.metric} over {ev.pairs} pairs"),
-        (
-            "input uncertainty",
-            "in the line above" if drawn else "not simulated",
-            "coefficients are drawn anew in each replication"
-            if drawn
-            else "cost.uncertainty is none: inputs are fixed",
-        ),
-        ("model form", "not quantified", "what is not modelled (part 14) and errors beyond the fit are in no interval"),
-    ]
-    tables = [main, Table("7.2", "Three widths", ("of", "width of the ratio", "what it is"), widths)]
+    note = "kept apart: no line holds another"
+    apart = Table("7.2", "Three widths", ("of", "the ratio", "what it is"), [(*each,) for each in widths(ev)], note)
+    tables = [main, apart]
     common = [
         (each.metric, f"{each.common.correlation:.2f}", f"{each.common.variance_ratio:.2f}")
         for each in ev.found.findings

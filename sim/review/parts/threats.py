@@ -20,5 +20,15 @@ def threats(ev: Evidence) -> Part:
     found += [f"Construct: one metric decides ({ev.primary.metric}); a policy may win in it and lose what users feel."]
     found += [f"External: {outside:.1%} of the simulated time is outside what the cost model was fitted in."]
     found += [f"Statistical: {len(ev.found.findings) - 1} other metrics are shown without correction for their number."]
-    found += ["Internal: which assumption would turn the decision was not searched: no sensitivity analysis was made."]
+    found += [_internal(ev)]
     return Part(14, "Threats to validity", found)
+
+
+def _internal(ev: Evidence) -> str:
+    if ev.sensitivity is None:
+        return f"Internal: which assumption would turn the decision is unknown: they were {ev.no_sensitivity}."
+    still = [each.id for each in ev.assumptions if not each.is_varied and each.basis != "measured"]
+    return (
+        "Internal: assumptions were varied one at a time and all together, as independent of each other; "
+        f"{len(still)} guessed or documented ones were not varied ({', '.join(still)}: table 4.1 says why)."
+    )

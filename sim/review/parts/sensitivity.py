@@ -1,0 +1,165 @@
+"""Part 9: which assumption would turn the answer, where, and which to measure first."""
+
+import math
+from collections.abc import Iterator
+
+from sim.review._gather import Evidence
+from sim.review._model import Part, Row, Table
+from sim.review._sensitivity import Bar, Sensitivity, Worth
+from sim.stats.sensitivity import Estimate
+
+FIRST = 5
+"""Assumptions in the list of what to measure first."""
+
+
+def sensitivity(ev: Evidence) -> Part:
+    """9: the tornado, break-evens, the map of two, and what measuring is worth."""
+    found = ev.sensitivity
+    if found is None:
+        return Part(9, "Sensitivity", [f"Assumptions were {ev.no_sensitivity}."])
+    tables = [
+        Table("9.1", f"Assumptions at their ends, {found.pairs} pairs each", HEAD, list(_bars(found.bars)), NOTE),
+    ]
+    if found.conditions:
+        tables.append(Table("9.2", "Sizes of the job and of the fleet", HEAD, list(_bars(found.conditions))))
+    if found.break_evens:
+        tables.append(_break_evens(found))
+    if found.grid is not None:
+        tables.append(_grid(found))
+    tables.append(_worth(found))
+    return Part(9, "Sensitivity", list(_text(ev, found)), tables, figures=("tornado", "decision_map"))
+
+
+HEAD = ("id", "assumption", "as it stands", "value", "ratio", "95 %", "change", "95 % ", "decision", "")
+NOTE = (
+    "simulated, under the random numbers of the centre; change: the ratio there over the ratio as things stand, "
+    "pair by pair; 1 exactly: nothing moves"
+)
+
+
+def _text(ev: Evidence, found: Sensitivity) -> Iterator[str]:
+    as_it_stands = {"undecided": "undecided by its interval", "RUN": "RUN", "DO NOT RUN": "DO NOT RUN"}[found.centre]
+    yield f"As things stand the ratio of {ev.primary.metric} says: {as_it_stands}. {found.runs:,} further runs."
+    yield f"{flips_said(ev, found)[0].upper()}{flips_said(ev, found)[1:]}."
+    yield from (f"{each.says}." for each in found.break_evens)
+    best = [each for each in found.worth if each.loss > 0]
+    if best:
+        yield f"Measure this first: {', '.join(each.knob.name for each in best[:FIRST])}."
+    else:
+        yield "Measuring no single assumption would change what is worth doing, as far as its range goes."
+    yield from (f"{each}." for each in found.notes)
+
+
+def sizes_said(found: Sensitivity) -> str:
+    """Sizes of the job or the fleet beyond which the decision is another one; empty where none was found."""
+    line = "interest" if found.centre == "RUN" else "worse"
+    bad = [each.bad for each in found.break_evens if each.is_condition and each.line == line]
+    return f"sizes that turn it: {'; '.join(bad)}" if bad and found.centre != "undecided" else ""
+
+
+def flips_said(ev: Evidence, found: Sensitivity) -> str:
+    """The assumptions that turn the decision, or how far the nearest one comes."""
+    if found.flips:
+        parts = [
+            f"{bar.knob.name} = {end.value} ({_ratio(end.ratio)}: {end.decision})" for bar, end in found.flips[:FIRST]
+        ]
+        more = len(found.flips) - len(parts)
+        return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
+    if not found.bars:
+        return "none was varied: no assumption of this scenario has a range"
+    count = len(found.bars)
+    ends = [(bar, end) for bar in found.bars for end in bar.ends if end.ratio.ratio is not None]
+    lower = ev.is_lower_better
+    worst = (min if (found.centre != "DO NOT RUN") != lower else max)(ends, key=lambda each: each[1].ratio.ratio or 1.0)
+    nearest = f"{worst[0].knob.name} = {worst[1].value} comes nearest ({_ratio(worst[1].ratio)})"
+    if found.centre == "undecided":
+        return f"nothing is decided that could flip; of {count} assumptions, {nearest}"
+    open_ends = sum(end.decision == "undecided" for _, end in ends)
+    said = f"; {open_ends} of {len(ends)} ends are undecided" if open_ends else ""
+    return f"none of {count} within its range, one at a time; {nearest}{said}"
+
+
+def _ratio(found: Estimate) -> str:
+    if found.ratio is None:
+        return "no ratio"
+    return f"{found.ratio:.3f}" + ("" if found.lo is None else f" [{found.lo:.3f}, {found.hi:.3f}]")
+
+
+def _bars(bars: tuple[Bar, ...]) -> Iterator[Row]:
+    for bar in bars:
+        for end in bar.ends:
+            is_still = end.change.ratio == 1 and end.change.lo == end.change.hi
+            yield (
+                bar.knob.id,
+                bar.knob.name,
+                bar.knob.value,
+                end.value,
+                *_written(end.ratio),
+                *(("1 exactly", "–") if is_still else _written(end.change)),
+                end.decision,
+                "FLIPS" if end.flips else "",
+            )
+
+
+def _written(found: Estimate) -> tuple[str, str]:
+    ratio = "–" if found.ratio is None else f"{found.ratio:.3f}"
+    return ratio, "–" if found.lo is None else f"[{found.lo:.3f}, {found.hi:.3f}]"
+
+
+def _break_evens(found: Sensitivity) -> Table:
+    rows = []
+    for each in found.break_evens:
+        low, high = ("beyond the range" if end is None else each.knob.shown(end) for end in each.interval)
+        rows.append(
+            (
+                each.knob.id,
+                each.knob.name,
+                "1" if each.line == "worse" else "smallest effect",
+                each.knob.shown(each.value),
+                f"{low} to {high}",
+                " and ".join(each.knob.shown(end) for end in each.bracket),
+                each.loses,
+            )
+        )
+    head = ("id", "number", "ratio crosses", "at", "95 %", "runs on both sides", "bad side")
+    return Table(
+        "9.3", "Break-evens", head, rows, "straight lines between runs; 95 %: where the interval clears the line"
+    )
+
+
+def _grid(found: Sensitivity) -> Table:
+    assert found.grid is not None
+    one, other = found.grid.knobs
+    rows = [(*each.levels, *_written(each.ratio), each.decision) for each in found.grid.tiles]
+    return Table("9.4", "The two widest together", (one.name, other.name, "ratio", "95 %", "decision"), rows)
+
+
+def _worth(found: Sensitivity) -> Table:
+    rows = [_worth_row(each) for each in found.worth]
+    head = (
+        "id",
+        "assumption",
+        "P(decide otherwise)",
+        "loss avoided",
+        "GPU-hours",
+        "a GPU-hour",
+        "who could measure it",
+    )
+    note = (
+        "each assumption uniform over its range, the others as they stand, straight lines between runs; loss: of the "
+        "metric, against the smallest effect worth having; expected loss that knowing the value avoids"
+    )
+    return Table("9.5", "What measuring is worth", head, rows, note)
+
+
+def _worth_row(each: Worth) -> Row:
+    rate = each.per_gpu_hour
+    return (
+        each.knob.id,
+        each.knob.name,
+        f"{each.chance:.0%}",
+        f"{each.loss:.2%}",
+        "–" if each.knob.gpu_hours is None else f"{each.knob.gpu_hours:g}",
+        "–" if rate is None else "free" if math.isinf(rate) else f"{rate:.3%}",
+        each.knob.who or "–",
+    )
