@@ -80,7 +80,7 @@ def review(
             fresh=fresh,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
             sensitivity_pairs=sensitivity_pairs,
-            told=lambda says: progress.console.print(says, highlight=False),
+            told=lambda says: progress.console.print(says, highlight=False, soft_wrap=True),
         )
     command = ["windtunnel", "review", scenario, "--baseline", base, "--candidate", other]
     command += ["--ablation", ablation] if ablation else []

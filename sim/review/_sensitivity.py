@@ -351,7 +351,7 @@ def study(
     sizes = sizes if is_whole else []
     runs = Runs(centre, count, out=out, jobs=jobs, fresh=fresh, progress=progress)
     ends = sum(len(each.ends) for each in (*known, *sizes))
-    more = f", and up to {MOST_ROOTS * ROUNDS + CORNERS + DRAWS} more for break-evens, map and joint draw"
+    more = f", and up to {MOST_ROOTS * ROUNDS + CORNERS + DRAWS} more settings for break-evens, map and joint draw"
     say = told or (lambda _: None)
     say(
         f"sensitivity: {ends} settings of {len(known)} assumptions and {len(sizes)} sizes x 2 arms x {count} pairs = "

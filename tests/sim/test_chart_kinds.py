@@ -50,12 +50,29 @@ POLICIES = charts.pareto(
     pl.DataFrame({"arm": ["rr", "hash", "aware"], "hit_rate": [0.2, 0.9, 0.9], "imbalance": [1.0, 1.5, 1.1]})
 )
 
+BARS = pl.DataFrame({
+    "assumption": ["A1 slowdown", "A1 slowdown", "A2 room"],
+    "value": ["1", "1.45", "× 0.9"],
+    "ratio": [0.95, 1.2, 1.1],
+    "lo": [0.9, 1.1, None],
+    "hi": [1.0, 1.3, None],
+    "outcome": [charts.FLIPS, charts.SAME, charts.OPEN],
+})  # fmt: skip
+TILES = pl.DataFrame({
+    "x": ["1", "1.45", "1", "1.45"],
+    "y": ["× 0.9", "× 0.9", "× 1.1", "× 1.1"],
+    "ratio": [0.95, 1.2, 1.1, 1.0],
+    "decision": ["DO NOT RUN", "RUN", "RUN", "undecided"],
+})  # fmt: skip
+
 KINDS = {
     "ratio_by_cell": (charts.ratio_by_cell(CELLS, "t"), [CELLS]),
     "metric_by_load": (charts.metric_by_load(LOADS, "t", x="rate", y="ttft", log_x=True), [LOADS]),
     "winner_map": (charts.winner_map(WINNERS, "t", x="groups", y="load"), [WINNERS]),
     "slopes": (charts.slopes(VALUES, "t", y="samples_per_s"), [VALUES]),
     "completion_cdf": (charts.completion_cdf(CURVE, P95, "t"), [CURVE, P95]),
+    "tornado": (charts.tornado(BARS, "t", centre=1.08, lines=[1.0, 1.05]), [BARS]),
+    "decision_map": (charts.decision_map(TILES, "t", x="slowdown", y="room"), [TILES]),
     "frontier": (charts.frontier(POLICIES, "t"), [POLICIES]),
 }
 
@@ -195,3 +212,12 @@ def test_a_place_that_is_no_folder(tmp_path: Path) -> None:
     found = contrast(side("a", range(4), 4), side("b", range(4), 4), ["samples_per_s"], Lines())
     with pytest.raises(ScenarioError, match="cannot write charts in"):
         save_contrast(found, tmp_path / "file" / "charts")
+
+
+def test_bars_begin_at_the_ratio_as_things_stand() -> None:
+    """Ends of one assumption stand below each other, coloured by what is decided there."""
+    chart = KINDS["tornado"][0].to_dict()
+    rows = next(rows for rows in chart["datasets"].values() if "outcome" in rows[0])
+    assert [(row["centre"], row["place"]) for row in rows] == [(1.08, 0), (1.08, 1), (1.08, 0)]
+    [rods] = [layer for layer in chart["layer"] if layer["mark"]["type"] == "bar"]
+    assert rods["encoding"]["color"]["scale"]["domain"] == [charts.SAME, charts.FLIPS, charts.OPEN]

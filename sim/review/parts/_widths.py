@@ -18,7 +18,7 @@ class Width(NamedTuple):
 
 def widths(ev: Evidence) -> tuple[Width, Width, Width]:
     """Simulation noise, input uncertainty, model form; never merged."""
-    return _noise(ev), _inputs(ev), _form(ev)
+    return _noise(ev), _inputs(ev), _form()
 
 
 def _noise(ev: Evidence) -> Width:
@@ -51,5 +51,5 @@ def _inputs(ev: Evidence) -> Width:
     return Width("input uncertainty", f"{low:.3f} to {high:.3f} (±{(high - low) / 2:.1%})", what)
 
 
-def _form(ev: Evidence) -> Width:
+def _form() -> Width:
     return Width("model form", "not quantified", "what is not modelled (part 14) and errors beyond the fit")

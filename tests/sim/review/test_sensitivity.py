@@ -1,7 +1,7 @@
 """The tornado, break-evens and the joint draw, in a world whose ratio is known by hand.
 
-Three groups of two samples on two engines, SGLang without overlap, prompts of just one chunk of C = 8,192 tokens; a step
-takes t, a token of prefill c, a decoding sequence s; L tokens are generated. Placement is to the engine with fewest keys.
+Three groups of two samples on two engines, SGLang without overlap, prompts of just one chunk of C = 8,192 tokens; a
+step takes t, a token of prefill c, a decoding sequence s; L tokens are generated. A key goes to the engine with fewest.
 
     one key a sample    each engine gets a sample of each group:  3 t + 3 C c + (L - 1)(t + 3 s)
     one key a group     one engine gets two groups:               3 t + (2 C + 2) c + (L - 1)(t + 4 s)
@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from sim import load_scenario, review
+from sim.cli import main
 from sim.errors import ScenarioError
 from sim.log.frames import read_logs
 from sim.replication import replicate
@@ -267,7 +268,7 @@ def test_nothing_is_varied_where_nothing_is_asked_for(tmp_path: Path) -> None:
     assert next(part for part in shown.parts if part.number == 9).text[0].startswith("Assumptions were not searched")
 
 
-def test_a_long_scenario_is_cut_down_or_left_alone(exact, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_scenario_is_cut_down_or_left_alone(exact) -> None:
     """By the number of requests, whatever the machine; a number of pairs that is asked for is run all the same."""
     arms = tuple(exact.result.arms[name] for name in ("sample", "group"))
     centre = _sensitivity.Centre(exact.scenario, "group", "client.key_scope", exact.primary.paired, arms, 0.05, 4, 6)
@@ -300,6 +301,20 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
     assert any("kv_tokens 2,000 cannot be run: " in each for each in made.notes)
 
 
+@pytest.mark.slow
+def test_the_command_says_how_many_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beforehand; the figures are there; without the option as many pairs as the budget allows."""
+    planted(tmp_path, "{kind: lognormal, median: 64, sigma: 0.05}", (PLANTED, INERT, *QUIET))
+    out = ["--pairs", "3", "--out", str(tmp_path / "results"), "-o", str(tmp_path / "r")]
+    with pytest.raises(SystemExit) as ended:
+        main(["review", str(tmp_path / "planted.yaml"), *out])
+    assert not ended.value.code
+    said = capsys.readouterr().err
+    assert "sensitivity: 14 settings of 2 assumptions and 6 sizes x 2 arms x 3 pairs = 84 runs, and up to" in said
+    assert {"tornado.png", "tornado.svg"} <= {path.name for path in (tmp_path / "r" / "figures").iterdir()}
+    assert "FLIPS" in (tmp_path / "r" / "tables" / "9.1.csv").read_text("utf-8")
+
+
 # -- the register ----------------------------------------------------------------------------------------------------
 
 WIDE = """
@@ -314,7 +329,9 @@ workload:
   samples_per_group: 3
   prompt: {group_tokens: {kind: uniform, low: 400, high: 900}, system_tokens: 200}
   turns: {kind: geometric, mean: 3}
-  output_tokens: {kind: mixture, parts: [{weight: 1, value: 60}, {weight: 1, value: {kind: uniform, low: 20, high: 90}}]}
+  output_tokens:
+    kind: mixture
+    parts: [{weight: 1, value: 60}, {weight: 1, value: {kind: uniform, low: 20, high: 90}}]
   observation_tokens: {kind: lognormal, median: 60, sigma: 0.5}
   tool_delay_s: {kind: lognormal, median: 0.2, sigma: 0.5}
   arrivals: {kind: poisson, groups_per_s: 4.0}

@@ -1,4 +1,4 @@
-"""Changes under common random numbers, break-evens, and what knowing a value is worth, against what is known exactly."""
+"""Changes under common random numbers, break-evens, and what knowing is worth, against what is known exactly."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_few_pairs_that_vary_together_say_more_than_alone() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.95])
 def test_intervals_elsewhere_hold_the_truth(correlation: float) -> None:
-    """In 95 % of 600 samples of 10 pairs beside 60 at the centre, but for chance and the choice between two estimates."""
+    """In 95 % of 600 samples of 10 pairs beside 60 at the centre, but for chance and the choice of an estimate."""
     held = 0
     for _ in range(600):
         every, other = DRAW.normal(0, 1, 60), DRAW.normal(0, 1, 10)
@@ -95,7 +95,7 @@ def test_a_bracket_holds_its_root(shapes: list[tuple[float, float, bool]], round
 
 
 def test_a_straight_response_with_an_interval() -> None:
-    """log ratio = 1 - x with ±0.25: it crosses 1 at x = 1, surely between 0.75 and 1.25; a line of e**0.5 at 0.5."""
+    """A log ratio of 1 - x with ±0.25: it crosses 1 at x = 1, surely between 0.75 and 1.25; e**0.5 too."""
     x = np.array([0.0, 0.5, 1.5, 2.0])
     values = [Estimate(math.exp(1 - a), math.exp(0.75 - a), math.exp(1.25 - a), 9) for a in x]
     where = crossing(x, values, 1.0, 1.0)
