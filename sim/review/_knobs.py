@@ -129,4 +129,4 @@ def brief(value: Any) -> str:
         return ", ".join(f"{key} {brief(each)}" for key, each in value.items() if each is not None)
     if isinstance(value, list):
         return ", ".join(brief(each) for each in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

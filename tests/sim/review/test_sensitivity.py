@@ -305,12 +305,12 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
 def test_the_command_says_how_many_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Beforehand; the figures are there; without the option as many pairs as the budget allows."""
     planted(tmp_path, "{kind: lognormal, median: 64, sigma: 0.05}", (PLANTED, INERT, *QUIET))
-    out = ["--pairs", "3", "--out", str(tmp_path / "results"), "-o", str(tmp_path / "r")]
+    out = ["--pairs", "8", "--out", str(tmp_path / "results"), "-o", str(tmp_path / "r")]
     with pytest.raises(SystemExit) as ended:
         main(["review", str(tmp_path / "planted.yaml"), *out])
     assert not ended.value.code
     said = capsys.readouterr().err
-    assert "sensitivity: 14 settings of 2 assumptions and 6 sizes x 2 arms x 3 pairs = 84 runs, and up to" in said
+    assert "sensitivity: 14 settings of 2 assumptions and 6 sizes x 2 arms x 8 pairs = 224 runs, and up to" in said
     assert {"tornado.png", "tornado.svg"} <= {path.name for path in (tmp_path / "r" / "figures").iterdir()}
     assert "FLIPS" in (tmp_path / "r" / "tables" / "9.1.csv").read_text("utf-8")
 
