@@ -1,6 +1,7 @@
 """A scenario as files for the real benchmark: paired traces, how each arm is started, the order of runs, a manifest."""
 
-from sim.export._check import check_export, warnings
-from sim.export._write import FORMATS, MANIFEST, Plan, export, replacing
+from sim.export._check import check_export, read_manifest, warnings
+from sim.export._manifest import MANIFEST
+from sim.export._write import FORMATS, Plan, export, replacing
 
-__all__ = ["FORMATS", "MANIFEST", "Plan", "check_export", "export", "replacing", "warnings"]
+__all__ = ["FORMATS", "MANIFEST", "Plan", "check_export", "export", "read_manifest", "replacing", "warnings"]

@@ -17,19 +17,19 @@ from typing import Any
 import sim
 from sim.errors import ScenarioError
 from sim.export._arms import Configuration, configure, facts_of
-from sim.export._order import order_of_runs
-from sim.export._write import (
+from sim.export._manifest import (
     MANIFEST,
     RUN_ORDER,
     SCHEMA,
+    SIMULATED,
     derived,
     digest_of,
     files_of,
     in_header,
     is_inside,
-    run_order,
     size_of,
 )
+from sim.export._order import order_of_runs, run_order, trace_name
 from sim.scenario import differ
 
 _FIELDS = ("client", "router", "fleet", "training")
@@ -134,23 +134,25 @@ def _check_text(folder: Path, name: str, expected: str) -> None:
 
 
 def _difference(expected: str, found: str) -> str:
-    """The first line that was changed, taken away or added."""
+    """The first line that was changed, taken away or added; a comment only where nothing else was."""
     one, other = expected.splitlines(), found.splitlines()
-    for what, a, b, c, d in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        if what == "equal":
-            continue
-        was, now = (" | ".join(each.strip(" \\") for each in lines) for lines in (one[a:b], other[c:d]))
-        if not now:
-            return f"{was!r} was taken away"
-        if not was:
-            return f"{now!r} was added"
+    steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    changes = [(_joined(one[a:b]), _joined(other[c:d])) for what, a, b, c, d in steps if what != "equal"]
+    was, now = min(changes, key=lambda each: (each[0] or each[1]).startswith("#"), default=("", ""))
+    if was and now and was != now:
         return f"{now!r} stands where {was!r} was exported"
-    return "blanks or line ends were changed"
+    if was == now:
+        return "blanks or line ends were changed"
+    return f"{was!r} was taken away" if was else f"{now!r} was added"
+
+
+def _joined(lines: list[str]) -> str:
+    return " | ".join(each.strip(" \\") for each in lines)
 
 
 def _check_trace(folder: Path, file: dict[str, Any]) -> None:
     name = file["name"]
-    if not is_inside(name) or name != f"{file['format']}-{file['pair']}.jsonl":
+    if not is_inside(name) or name != trace_name(file["format"], file["pair"]):
         raise ScenarioError(f"{MANIFEST}: {name!r} is no file of an export")
     try:
         with (folder / name).open("rb") as opened:
@@ -196,5 +198,10 @@ def _check_traces(folder: Path, manifest: dict[str, Any]) -> None:
 def warnings(manifest: dict[str, Any]) -> Iterator[str]:
     """What a real run of these arms cannot have as it was simulated."""
     for arm in manifest["arms"]:
+        if arm["keys_planned_for"] == SIMULATED:
+            yield (
+                f"arm {arm['name']}: keys fall into the planned placement classes on the simulated addresses alone; "
+                "name those of the real engines, --engine"
+            )
         for each in arm["impossible"]:
             yield f"arm {arm['name']} cannot be run as simulated: {each}"

@@ -131,7 +131,11 @@ def _vllm(program: Program, spec: Mapping[str, Any], kv_tokens: int, place: str)
     full = "scheduler-reserve-full-isl"
     program.switch(f"{place}.reserve_full_prompt", f"--{full}", f"--no-{full}")
     program.flag(f"{place}.watermark_share", "--watermark")
-    if spec["kv_tokens"] is not None:
+    if spec["kv_tokens"] is not None and spec["align_chunks"]:
+        where = "no flag for a model that keeps a state: the log of the engine must say this number"
+        settings.place(f"{place}.kv_tokens", where)
+        settings.place(f"{place}.memory_share", "--gpu-memory-utilization as the engine has it")
+    elif spec["kv_tokens"] is not None:
         blocks, over = divmod(spec["kv_tokens"], spec["block_tokens"])
         where = "--num-gpu-blocks-override" + (f", {over} tokens over whole blocks are left out" if over else "")
         settings.place(f"{place}.kv_tokens", where)

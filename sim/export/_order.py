@@ -7,13 +7,17 @@ reverse. The draws of a block depend on its number alone: a longer campaign begi
 without a partner is half of a block.
 """
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from sim.rng import Streams
 
 BLOCK: Final = 2
 """Pairs of a block."""
+COLD: Final = "cold: flush every engine; the hit rate over the first requests is below 1 %"
+"""State of the caches before each run, as the simulator begins every replication."""
 
 
 def order_of_runs(arms: Sequence[str], pairs: int, seed: int) -> list[list[str]]:
@@ -29,3 +33,24 @@ def _orders(arms: Sequence[str], seed: int) -> Iterator[list[str]]:
         yield first
         yield first[::-1]
         block += 1
+
+
+def trace_name(form: str, pair: int) -> str:
+    """Name of the trace of a pair."""
+    return f"{form}-{pair}.jsonl"
+
+
+def run_order(order: Sequence[Sequence[str]], placements: Sequence[Mapping[str, str]], form: str) -> Iterator[str]:
+    """The rows of the order of runs, which an operator ticks off."""
+    yield _row("run", "block", "pair", "position", "arm", "trace", "placement", "cache")
+    run = 0
+    for pair, arms in enumerate(order):
+        for position, arm in enumerate(arms):
+            yield _row(run, pair // BLOCK, pair, position, arm, trace_name(form, pair), placements[pair][arm], COLD)
+            run += 1
+
+
+def _row(*values: object) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()

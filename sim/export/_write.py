@@ -5,38 +5,40 @@ they send and in the router. Beside the traces stand the order of runs and the m
 with its size and digest. Nothing here depends on the clock or the machine: exporting again gives the same bytes.
 """
 
-import csv
 import hashlib
-import io
 import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import sim
 from sim.blocking import blocks
 from sim.errors import ScenarioError
-from sim.export._arms import Configuration, configure, facts_of
-from sim.export._facts import choose
-from sim.export._order import BLOCK, order_of_runs
+from sim.export._manifest import (
+    MANIFEST,
+    RUN_ORDER,
+    SCHEMA,
+    changes,
+    configured,
+    digest_of,
+    files_of,
+    in_header,
+    is_inside,
+)
+from sim.export._order import order_of_runs, run_order, trace_name
 from sim.placement import planned
 from sim.replication import keys_of
 from sim.rng import Streams
-from sim.scenario import Cell, Scenario, differences, kv_tokens
+from sim.scenario import Cell, Scenario
 from sim.workload._model import Workload
 from sim.workload._traces import paired
 from sim.workload._traces._write import WRITERS, losses
 
 FORMATS = ("windtunnel", *WRITERS)
-MANIFEST: Final = "manifest.json"
-RUN_ORDER: Final = "run_order.csv"
-SCHEMA: Final = "windtunnel.export/1"
-COLD: Final = "cold: flush every engine; the hit rate over the first requests is below 1 %"
-"""State of the caches before each run, as the simulator begins every replication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
     """Write the files of a scenario into a folder; all of them or none. Those of an earlier export go."""
     cells = _one_workload(scenario)
     order = order_of_runs(list(cells), plan.pairs, scenario.seed)
-    arms, configurations = configured(scenario, plan)
+    arms, configurations = configured(scenario, plan.product, plan.urls)
     files: list[dict[str, Any]] = []
     totals: list[dict[str, int]] = []
     out.mkdir(parents=True, exist_ok=True)
@@ -84,7 +86,7 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
             deadline_s = cells[scenario.baseline].client.deadline_s
             for form in plan.formats:
                 lines = _lines(workload, form, plan.block_tokens) or paired.lines(workload, header, keys, deadline_s)
-                name = _trace(form, pair)
+                name = trace_name(form, pair)
                 files.append({"name": name, "format": form, "pair": pair, **_write(Path(folder) / name, lines)})
         rows = run_order(order, placements, plan.formats[0])
         files.append({"name": RUN_ORDER, **_write(Path(folder) / RUN_ORDER, rows)})
@@ -99,7 +101,7 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
             "seed": scenario.seed,
             "block_tokens": plan.block_tokens,
             "baseline": scenario.baseline,
-            "changes": _changes(scenario),
+            "changes": changes(scenario),
             "arms": arms,
             "order": order,
             "placements": placements,
@@ -115,20 +117,9 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
         return [_put(Path(folder) / name, out / name) for name in made]
 
 
-def digest_of(manifest: dict[str, Any]) -> str:
-    """Digest of a manifest's values, but for the digest itself; blanks and line ends do not matter."""
-    values = {key: value for key, value in manifest.items() if key != "digest"}
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _put(made: Path, place: Path) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     return made.replace(place)
-
-
-def _trace(form: str, pair: int) -> str:
-    return f"{form}-{pair}.jsonl"
 
 
 def _named_by(manifest: Path) -> set[str]:
@@ -138,12 +129,6 @@ def _named_by(manifest: Path) -> set[str]:
     except (OSError, ValueError, KeyError, TypeError):
         return set()
     return {name for name in names if is_inside(name)}
-
-
-def is_inside(name: str) -> bool:
-    """Whether a name of a manifest stays in the folder of the manifest."""
-    path = PurePosixPath(name)
-    return str(path) == name and not path.is_absolute() and ".." not in path.parts
 
 
 def _one_workload(scenario: Scenario) -> dict[str, Cell]:
@@ -163,80 +148,6 @@ def _generate(scenario: Scenario, pair: int) -> Workload:
     return workload
 
 
-def _changes(scenario: Scenario) -> dict[str, list[dict[str, Any]]]:
-    """By arm, the fields that differ from the baseline."""
-    return {
-        name: [{"field": path, "baseline": one, "arm": other} for path, (one, other) in found.items()]
-        for name, found in differences(scenario).items()
-    }
-
-
-def configured(scenario: Scenario, plan: Plan) -> tuple[list[dict[str, Any]], dict[str, Configuration]]:
-    """What the manifest says of each arm, and its files."""
-    cells = scenario.arms
-    _check_urls(scenario, plan.urls)
-    wanted = {name: _asked(scenario, name, plan.product) for name in cells}
-    policies = {name: cell.resolved["router"]["policy"] for name, cell in cells.items()}
-    chosen = choose(policies, cells[scenario.baseline].fleet[0].engine.preset, wanted)
-    arms, made = [], {}
-    for name, cell in cells.items():
-        product = chosen[name]
-        facts = _arm(cell) | {"product": product and asdict(product), "engines": list(plan.urls)}
-        made[name] = configure(facts_of(facts))
-        arms.append(facts | derived(made[name]))
-    return arms, made
-
-
-def derived(made: Configuration) -> dict[str, Any]:
-    """What the manifest says of the files of an arm."""
-    return {"router_config": made.router, "router_config_hash": made.router_hash, "impossible": made.impossible}
-
-
-def files_of(arm: str, made: Configuration) -> dict[str, str]:
-    """The files of an arm, by their names in the folder."""
-    return {f"arms/{arm}/{name}": text for name, text in made.files.items()}
-
-
-def _asked(scenario: Scenario, arm: str, product: str | None) -> tuple[str | None, str | None]:
-    """Product and version that the command line or the scenario names for an arm."""
-    router = scenario.documents[arm].data.get("router") or {}
-    said = router.get("product")
-    if product is not None:
-        return product, router.get("version") if product == said else None
-    return said, router.get("version")
-
-
-def _check_urls(scenario: Scenario, urls: tuple[str, ...]) -> None:
-    for name, cell in scenario.arms.items():
-        if urls and len(urls) != cell.engines:
-            raise ScenarioError(f"arm {name} has {cell.engines} engines, and {len(urls)} addresses are given")
-    if len(set(urls)) != len(urls):
-        raise ScenarioError("two engines have the same address")
-
-
-def _arm(cell: Cell) -> dict[str, Any]:
-    """What the manifest says of an arm; the workload is in the traces."""
-    return {
-        "name": cell.arm,
-        "cell": cell.hash,
-        "client": cell.resolved["client"],
-        "key_header": cell.client.header,
-        "key_rule": cell.client.scope,
-        "policy": cell.resolved["router"]["policy"],
-        "router": cell.resolved["router"],
-        "fleet": cell.resolved["fleet"],
-        "kv_tokens": {kind.name: kv_tokens(kind, cell.base) for kind in cell.fleet},
-    } | ({} if cell.training is None else {"training": cell.resolved["training"]})
-
-
-_IN_HEADER: Final = ("name", "cell", "client", "key_header", "key_rule", "policy", "training", "router_config_hash")
-
-
-def in_header(arm: dict[str, Any]) -> dict[str, Any]:
-    """What the first line of a trace says of an arm."""
-    return {key: arm[key] for key in _IN_HEADER if key in arm}
-
-
 def _placement(cell: Cell, keys: list[str], pair: int) -> str:
     """The placement class that is planned for an arm in a pair; empty where its placement is not planned."""
     distinct = len(set(keys))
@@ -247,33 +158,11 @@ def _placement(cell: Cell, keys: list[str], pair: int) -> str:
     return planned(distinct, cell.engines, pair).name
 
 
-def run_order(order: list[list[str]], placements: list[dict[str, str]], form: str) -> Iterator[str]:
-    """The rows of the order of runs, which an operator ticks off."""
-    yield _row("run", "block", "pair", "position", "arm", "trace", "placement", "cache")
-    run = 0
-    for pair, arms in enumerate(order):
-        for position, arm in enumerate(arms):
-            yield _row(run, pair // BLOCK, pair, position, arm, _trace(form, pair), placements[pair][arm], COLD)
-            run += 1
-
-
-def _row(*values: object) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(values)
-    return text.getvalue()
-
-
 def _lines(workload: Workload, form: str, block_tokens: int) -> Iterable[str] | None:
     """The lines of a load generator's format; None for this program's own."""
     if form not in WRITERS:
         return None
     return (json.dumps(row) + "\n" for row in WRITERS[form](workload, block_tokens))
-
-
-def size_of(text: str) -> dict[str, Any]:
-    """What the manifest says of a file with this text."""
-    data = text.encode()
-    return {"rows": data.count(b"\n"), "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def _write(path: Path, lines: Iterable[str]) -> dict[str, Any]:

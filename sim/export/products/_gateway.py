@@ -4,6 +4,7 @@ Source: the argument parsers of sglang-router 0.2.3 and 0.3.2, smg 1.13.0 and vl
 (``router_args.py`` of each package). ``--retry-max-retries`` counts all tries: ``--disable-retries`` is the same as 1.
 """
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -31,7 +32,10 @@ def settings_of(facts: Facts) -> Settings:
 
 def addresses(facts: Facts) -> str:
     """The engines, in one order for all runs: as named, or named when the router starts."""
-    return " ".join(facts.urls) or f"${{ENGINES:?addresses of the {facts.engines} engines, with blanks between}}"
+    return (
+        " ".join(map(shlex.quote, facts.urls))
+        or f"${{ENGINES:?addresses of the {facts.engines} engines, with blanks between}}"
+    )
 
 
 def set_policy(program: Program, parameters: Mapping[str, Any], flags: Mapping[str, str], place: str = POLICY) -> None:

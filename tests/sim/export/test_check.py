@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sim.errors import ScenarioError
 from sim.export import Plan, check_export, export
 from sim.export._arms import configure, facts_of
-from sim.export._write import digest_of, files_of
+from sim.export._manifest import digest_of, files_of
 from sim.scenario import load_scenario
 
 
