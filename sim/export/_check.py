@@ -45,7 +45,7 @@ def check_export(folder: Path) -> dict[str, Any]:
     manifest = read_manifest(folder)
     try:
         _check(folder, manifest)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, StopIteration) as error:
         raise ScenarioError(f"{MANIFEST}: not as it was exported: {type(error).__name__}: {error}") from None
     return manifest
 
@@ -68,6 +68,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check(folder: Path, manifest: dict[str, Any]) -> None:
+    if manifest["digest"] != digest_of(manifest):
+        raise ScenarioError(f"{MANIFEST}: its values are not those that were exported")
     made = {arm["name"]: configure(facts_of(arm)) for arm in manifest["arms"]}
     expected = {path: text for name, each in made.items() for path, text in files_of(name, each).items()}
     expected[RUN_ORDER] = "".join(run_order(manifest["order"], manifest["placements"], _form(manifest)))
@@ -76,8 +78,6 @@ def _check(folder: Path, manifest: dict[str, Any]) -> None:
     _check_arms(manifest, made)
     _check_order(manifest)
     _check_traces(folder, manifest)
-    if manifest["digest"] != digest_of(manifest):
-        raise ScenarioError(f"{MANIFEST}: its values are not those that were exported")
 
 
 def _form(manifest: dict[str, Any]) -> str:
