@@ -45,7 +45,15 @@ def check_export(folder: Path) -> dict[str, Any]:
     manifest = read_manifest(folder)
     try:
         _check(folder, manifest)
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, StopIteration) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        AssertionError,
+        StopIteration,
+    ) as error:
         raise ScenarioError(f"{MANIFEST}: not as it was exported: {type(error).__name__}: {error}") from None
     return manifest
 
