@@ -21,6 +21,7 @@ _MASK = (1 << 64) - 1
 _MURMUR_MULTIPLIER = 0xC6A4A7935BD1E995
 _MURMUR_SHIFT = 47
 _FURC_SEED = 4193360111
+_FURC_WORD_SEED = _FURC_SEED ^ (8 * _MURMUR_MULTIPLIER & _MASK)
 _FURC_RANGE = (1 << 23) - 1
 _FURC_STRIDE = 23
 _FURC_TRIES = 32
@@ -72,6 +73,15 @@ def murmur64a(data: bytes, seed: int) -> int:
     return state ^ (state >> _MURMUR_SHIFT)
 
 
+def _murmur_word(word: int) -> int:
+    """MurmurHash64A of the eight bytes of a number, under furc's seed: nine of them make one place of furc."""
+    word = word * _MURMUR_MULTIPLIER & _MASK
+    word = (word ^ (word >> _MURMUR_SHIFT)) * _MURMUR_MULTIPLIER & _MASK
+    state = (_FURC_WORD_SEED ^ word) * _MURMUR_MULTIPLIER & _MASK
+    state = (state ^ (state >> _MURMUR_SHIFT)) * _MURMUR_MULTIPLIER & _MASK
+    return state ^ (state >> _MURMUR_SHIFT)
+
+
 def furc(key: bytes, size: int) -> int:
     """Facebook's furc hash: a number below ``size`` that moves for few keys, and only to the new one, as it grows.
 
@@ -85,7 +95,7 @@ def furc(key: bytes, size: int) -> int:
     depth = at = (size - 1).bit_length()
     for _ in range(_FURC_TRIES):
         while known <= at + _FURC_STRIDE * depth:
-            block = murmur64a(block.to_bytes(8, "little"), _FURC_SEED)
+            block = _murmur_word(block)
             bits |= block << known
             known += 64
         while not bits >> at & 1:
@@ -93,11 +103,11 @@ def furc(key: bytes, size: int) -> int:
                 return 0
             depth -= 1
             at = depth
-        number = 1
+        number, window = 1, bits >> at
         for _ in range(depth - 1):
-            at += _FURC_STRIDE
-            number = 2 * number + (bits >> at & 1)
-        at += _FURC_STRIDE
+            window >>= _FURC_STRIDE
+            number = 2 * number + (window & 1)
+        at += _FURC_STRIDE * depth
         if number < size:
             return number
     return 0  # pragma: no cover - at most one key in 2^32 gets here
