@@ -33,6 +33,9 @@ from sim.workload._model import Workload
 from sim.workload._reuse import ideal_prefill_tokens
 
 TICK_S = 1e-9
+MANY = 100_000
+"""Requests from which on a full pass of the collector follows: it also empties the interpreter's lists of spare
+objects, which pin much of the memory that the run gave back and its tables could use."""
 
 
 def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: float = TICK_S) -> Log:
@@ -41,6 +44,14 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
     ``step_by_step`` decides at every step instead of jumping: slower, and the same log to the bit. ``tick_s`` is the
     length of a tick; only tests change it.
     """
+    with without_collector():
+        log = _simulate(cell, pair, step_by_step=step_by_step, tick_s=tick_s)
+    if len(log.requests) >= MANY:
+        gc.collect()
+    return log
+
+
+def _simulate(cell: Cell, pair: int, *, step_by_step: bool, tick_s: float) -> Log:
     streams = Streams(cell.seed, pair)
     workload = cell.workload.generate(streams, cell.base)
     names = engine_names(cell, streams)
@@ -63,8 +74,7 @@ def replicate(cell: Cell, pair: int, *, step_by_step: bool = False, tick_s: floa
         Trainer(env, client, engines, cell.training, _passes(cell.training, workload, streams), log).start()
     else:
         client.start()
-    with without_collector():
-        env.run_out()
+    env.run_out()
     client.close()
     end = int(log.numpy("requests")["ended"].max(initial=0))
     for engine in engines:
@@ -117,7 +127,11 @@ def manage(
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Run without the garbage collector's passes: a replication makes no cycles, and many objects that live long."""
+    """Run without the garbage collector's passes, and with one over what is young at the end.
+
+    A replication makes many objects that live as long as it does, and then hang together in circles (engines, caches).
+    If they are given back before the collector ever sees them as old, no pass goes over them twice.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -125,6 +139,7 @@ def without_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+            gc.collect(0)
 
 
 def engine_names(cell: Cell, streams: Streams) -> list[str]:

@@ -42,12 +42,12 @@ def account(log: Log) -> dict[str, Ticks]:
     down = _down_rows(log, rows)
     idle = _idle_rows(log, *(Spans(each["engine"], each["start"], each["end"]) for each in (busy, down)))
     parts = (busy | _busy_shares(log.costs, busy), down, idle)
-    columns = {
-        name: np.concatenate([part.get(name, np.zeros_like(part["start"])) for part in parts])
-        for name in ENGINES + SHARES
-    }
-    order = np.lexsort((columns["start"], columns["engine"]))
-    return {name: column[order] for name, column in columns.items()}
+
+    def column(name: str) -> Ticks:
+        return np.concatenate([part.get(name, np.zeros_like(part["start"])) for part in parts])
+
+    order = np.lexsort((column("start"), column("engine")))
+    return {name: column(name)[order] for name in ENGINES + SHARES}
 
 
 def _busy_shares(costs: list[Any], busy: dict[str, Ticks]) -> dict[str, Ticks]:

@@ -104,10 +104,16 @@ def _frame(
     """Columns of several logs, times in seconds; a derived column stands in place of its like, or at the end."""
     rows = [len(next(iter(part.values()))) for part in parts]
     pair = np.repeat(np.asarray(pairs, dtype=np.int64), rows)
-    frame = pl.DataFrame({"pair": pair} | {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    columns = [pl.Series(name, _joined([part[name] for part in parts])) for name in parts[0]]
+    frame = pl.DataFrame([pl.Series("pair", pair), *columns])
     seconds = {name: _seconds(name, tick_s) for name in TIMES[table]}
     kept = [derived.pop(name, seconds.get(name, pl.col(name))) for name in frame.columns]
     return frame.select(kept, **derived)
+
+
+def _joined(columns: Sequence[np.ndarray[Any, np.dtype[np.int64]]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """One after the other; a single one as it is, for a large log has no room to spare."""
+    return np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.concatenate(columns)
 
 
 def _replications(logs: Sequence[Log], pairs: Sequence[int]) -> pl.DataFrame:
