@@ -46,7 +46,8 @@ class RadixCache(Tree):
         if depth < node.end and node.parent is not None:
             node = self.split(node, depth)
         self.clock = request.stamp = clock = self.clock + 1
-        self._part(node)
+        if node.children:
+            self._part(node)
         queue = self.queue
         step: Node | None = node
         while step is not None:  # ``_access`` of the whole path, a node for each turn of a session
@@ -178,8 +179,9 @@ class RadixCache(Tree):
     # -- taking and giving ------------------------------------------------------------------------------------------
 
     def take(self, pages: int) -> None:
-        """Allocate pages for a prefill, evicting if need be; ``free + evictable`` must suffice."""
-        self.make_room(pages)
+        """Allocate pages, evicting if need be; ``free + evictable`` must suffice."""
+        if self.free < pages:
+            self.evict(pages)
         self.free -= pages
 
     def make_room(self, pages: int) -> None:
@@ -245,7 +247,8 @@ class RadixCache(Tree):
             while at < stop:
                 child = leaf.children.get(source)
                 if child is None:
-                    self._part(leaf)
+                    if leaf.children:
+                        self._part(leaf)
                     child = Node(leaf, source, at, stop)
                     child.run = run
                     child.born = self.clock
@@ -261,7 +264,8 @@ class RadixCache(Tree):
                 at = leaf.end
             if at >= depth:
                 break
-        self._part(leaf)
+        if leaf.children:
+            self._part(leaf)
         request.leaf = leaf
 
     def flush(self) -> None:

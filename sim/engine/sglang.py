@@ -179,7 +179,7 @@ class SglangScheduler(RetractingScheduler):
             decodes.steps += steps
         else:
             for _ in range(steps):
-                self.cache.take_each(decodes.need_next(), 1)
+                self.cache.take(decodes.need_next())
                 decodes.steps += 1
 
     # -- prefill -----------------------------------------------------------------------------------------------------
@@ -235,7 +235,8 @@ class SglangScheduler(RetractingScheduler):
             rest = request.target - hit
             locked = cache.count_unlocked(node)
             paged = -(-rest // block) * block
-            need = paged + reserve.limit_left(request)
+            limit_left = reserve.limit_left(request)
+            need = paged + limit_left
             if need >= batch.memory - locked * block:
                 self.shortfall = (need, locked)
                 break
@@ -262,7 +263,7 @@ class SglangScheduler(RetractingScheduler):
             if tokens < rest:
                 self.chunked = request
             else:
-                batch.memory -= reserve.limit_left(request)
+                batch.memory -= limit_left
 
     def _chunk_tokens(self, tokens: int, left: int) -> int:
         """The whole rest of a prompt if it fits, else whole pages of it."""
@@ -279,7 +280,8 @@ class SglangScheduler(RetractingScheduler):
             self.plan = plan = self._new_plan(chunks, count)
             plan.finishing = finishing
         for each, start, more in chunks:
-            plan.repeated += self._repeated(each, start, more)
+            if start < each.high:
+                plan.repeated += self._repeated(each, start, more)
         if count:
             self._decode_beside(finishing)
         for each in finishing:
@@ -302,7 +304,7 @@ class SglangScheduler(RetractingScheduler):
     def _decode_beside(self, finishing: list[Request]) -> None:
         """Who runs decodes in a mixed batch; there and in later ones it stands behind who joins."""
         decodes = self.decodes
-        self.cache.take_each(decodes.need_next(), 1)
+        self.cache.take(decodes.need_next())
         decodes.steps += 1
         self.reserve.since += 1
         self.front -= len(finishing)
@@ -315,9 +317,7 @@ class SglangScheduler(RetractingScheduler):
         taken = [chunk for chunk in chunks if chunk[0].computed == chunk[1]]
         for _, before, tokens in taken:
             pages += -(-(before + tokens) // block) - -(-before // block)
-        if pages:
-            self.cache.take(pages)
-            self.cache.free += pages
+        self.cache.make_room(pages)
         for request, _, tokens in taken:
             self._take(request, tokens)
 
@@ -331,7 +331,7 @@ class SglangScheduler(RetractingScheduler):
             repeat = self._steps_until_open(repeat)
         if plan is None or plan.chunks or plan.version != decodes.version:
             self.plan = plan = self._new_plan((), decodes.count)
-        cache.take_each(decodes.need_next(), 1)
+        cache.take(decodes.need_next())
         decodes.steps += 1
         plan.repeat = repeat
         return plan
