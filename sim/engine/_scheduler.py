@@ -237,7 +237,8 @@ class Scheduler:
         """
         answered: list[Request] = []
         computed = plan.finishing
-        for request in sorted([*computed, *ended], key=_place):
+        batch = sorted([*computed, *ended], key=_place) if ended or len(computed) > 1 else computed
+        for request in batch:
             if request in computed:
                 if request.first_token < 0:
                     request.first_token = now

@@ -105,9 +105,9 @@ class BlockCache(Tree):
         self.free -= blocks
 
     def settle(self) -> None:
-        """Pop the blocks that were taken, forgetting what they held."""
-        block, queue, owed = self.block, self.queue, self.owed
-        self.queued -= owed
+        """Pop the blocks that were taken, forgetting what they held; some must be owed."""
+        block, queue, owed = self.block, self.queue, self.queued - self.free
+        self.queued = self.free
         while owed:
             entry = queue.after
             last = entry.end // block
