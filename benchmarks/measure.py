@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import simpy
 
+from policies import _hashes
 from sim.log import frames, store
 from sim.replication import replicate
 from sim.scenario import Cell
@@ -66,7 +67,10 @@ def span(work: Callable[[], object]) -> Span:
 
 
 def run(cell: Cell) -> Run:
-    """Run replication 0 of a cell and write its log."""
+    """Run replication 0 of a cell and write its log. Keys are hashed anew, as those of another replication would be."""
+    for kept in vars(_hashes).values():
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
     start = now()
     log = replicate(cell, 0)
     simulated = now() - start

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks import workloads
@@ -20,8 +21,9 @@ from sim.scenario import Cell, Scenario, load_scenario
 Pair = tuple[Span, Span]
 """By the medians of the repetitions, and by the best."""
 KEYED = "vllm.consistent_hash"
-ENGINE_REQUESTS = 400
-"""Requests of each engine where the fleet grows."""
+FLEETS = (4, 256)
+FLEET_REQUESTS = 102_400
+"""Requests of each fleet, whatever its size."""
 MAIN = "slime_group_affinity"
 
 
@@ -110,14 +112,14 @@ def seconds_f(options: Options) -> list[Row]:
 
 
 def growth(options: Options) -> list[Row]:
-    """Time of a request when there are more of them, and when the fleet grows with them."""
+    """Time of a request when there are more of them, and when as many go to more engines."""
     rate = workloads.saturated_rate(options.size(workloads.FULL["A"]))
     counts = [10_000, 100_000, *([1_000_000] if options.long else [])]
     sizes = {f"{count:,} requests": (options.size(count), 4, "round_robin") for count in counts}
-    fleets = {f"{engines} engines": (options.size(ENGINE_REQUESTS * engines), engines, KEYED) for engines in (4, 256)}
+    fleets = {f"{engines} engines": (options.size(FLEET_REQUESTS), engines, KEYED) for engines in FLEETS}
     rows = []
     for cases in (sizes, fleets):
-        costs = {name: _cost(rate, *case, options) for name, case in cases.items()}
+        costs = _costs(rate, cases, options)
         first, *others = costs
         rows += [
             Row(
@@ -204,11 +206,14 @@ def _seconds(number: str, cell: Cell, options: Options, targets: tuple[float, fl
     ]
 
 
-def _cost(rate: float, groups: int, engines: int, policy: str, options: Options) -> Pair:
-    many, few = (workloads.requests(n, rate, engines, policy) for n in (groups, groups // 5))
-    repeat = options.repeat if groups < 50_000 else min(options.repeat, 2)
-    runs, _ = take_turns({"many": lambda: run(many), "few": lambda: run(few)}, repeat)
-    return _slope(runs["many"], runs["few"], _written)
+def _costs(rate: float, cases: dict[str, tuple[int, int, str]], options: Options) -> dict[str, Pair]:
+    """Time of a request in each case (requests, engines, policy); the cases take turns."""
+    works = {}
+    for name, (groups, engines, policy) in cases.items():
+        works[name] = partial(run, workloads.requests(groups, rate, engines, policy))
+        works[f"{name}, few"] = partial(run, workloads.requests(groups // 5, rate, engines, policy))
+    runs, _ = take_turns(works, min(options.repeat, 3))
+    return {name: _slope(runs[name], runs[f"{name}, few"], _written) for name in cases}
 
 
 def _two_jobs(scenario: Scenario, options: Options) -> list[Row]:
