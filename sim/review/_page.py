@@ -11,6 +11,7 @@ from sim.review._assumptions import profile_of
 from sim.review._gather import OVERHEAD_H, Evidence
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
+from sim.review._risks import conditions
 from sim.review.parts import parts
 from sim.review.parts._widths import widths
 from sim.review.parts._words import share, short
@@ -103,6 +104,8 @@ def _risk(ev: Evidence) -> str:
         return f"keys fall {names}: {likely:.1%} of placements under a uniform hash"
     if placed:
         return "no placement class of the keys is worse"
+    if (found := conditions(ev)) and found[0].is_worse and found[0].ratio is not None:
+        return f"{found[0].says} ({found[0].ratio:.3f}): {found[0].frequency:.1%} of the stated workload"
     worst = worst_pairs(ev)
     return f"worst of {ev.pairs} pairs: {worst[0][1]} (pair {worst[0][0]})" if worst else "no pair has a ratio"
 

@@ -1,7 +1,6 @@
 """The parts of a review, a file each, from the evidence to text and tables.
 
-Numbers of parts are those that design reviews of this kind have; what this version does not make is left out, also from
-the table of contents: 15 the opposite conclusion.
+Numbers of parts are those that design reviews of this kind have.
 """
 
 from sim.review._gather import Evidence
@@ -10,6 +9,7 @@ from sim.review.parts.after import after
 from sim.review.parts.assumptions import assumptions
 from sim.review.parts.calibration import calibration
 from sim.review.parts.files import files
+from sim.review.parts.opposite import opposite
 from sim.review.parts.predictions import predictions
 from sim.review.parts.question import question
 from sim.review.parts.real_runs import real_runs
@@ -26,7 +26,7 @@ from sim.review.parts.workload import workload
 
 def parts(ev: Evidence, command: str) -> list[Part]:
     """All of them, in order."""
-    made = (
+    first = (
         question,
         system,
         workload,
@@ -36,8 +36,13 @@ def parts(ev: Evidence, command: str) -> list[Part]:
         predictions,
         why,
         sensitivity,
-        risk,
-        real_runs,
-        rule,
     )
-    return [*(each(ev) for each in made), files(ev, command), threats(ev), reproduce(ev, command), after(ev)]
+    return [
+        *(each(ev) for each in first),
+        risk(ev, command),
+        *(each(ev) for each in (real_runs, rule)),
+        files(ev, command),
+        *(each(ev) for each in (threats, opposite)),
+        reproduce(ev, command),
+        after(ev),
+    ]
