@@ -114,7 +114,7 @@ def _elsewhere(ev: Evidence) -> Iterator[Row]:
     if ev.sensitivity is None:
         return
     for each in ev.sensitivity.break_evens:
-        yield (each.knob.name, f"{each.knob.value} there", each.says)
+        yield (each.bad, f"{each.knob.value} there", each.says)
     known = {each.knob.name for each in ev.sensitivity.break_evens}
     for bar in (*ev.sensitivity.bars, *ev.sensitivity.conditions):
         for end in bar.ends:

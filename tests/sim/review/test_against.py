@@ -57,7 +57,17 @@ def varied(ratio: float, *, flips: bool) -> Sensitivity:
     decision = "DO NOT RUN" if flips else "RUN"
     estimate = Estimate(ratio, ratio - 0.02, ratio + 0.02, 20)
     end = End(2.5, "2.5", {"fleet.engine.cost.host0_ms": 2.5}, estimate, estimate, decision, flips)
-    crossing = BreakEven(knob, True, "worse", 2.2, (2.0, 2.4), (2.1, 2.3), "above", "group loses above 2.2")
+    crossing = BreakEven(
+        knob,
+        is_condition=True,
+        line="worse",
+        value=2.2,
+        bracket=(2.0, 2.4),
+        interval=(2.1, 2.3),
+        loses="above",
+        bad="host time of a step > 2.2",
+        says="group loses above 2.2",
+    )
     return Sensitivity(20, 20, "RUN", (Bar(knob, (end,)),), (), (crossing,), None, (), None, ())
 
 
@@ -138,7 +148,7 @@ def test_break_evens_are_regressions_elsewhere(evidence) -> None:
     """With an analysis they are listed; without one there is no table."""
     assert len(risk(evidence, COMMAND).tables) == 2
     found = risk(replace(evidence, sensitivity=varied(0.9, flips=True)), COMMAND).tables[2]
-    assert found.rows == [("host time of a step", "1.5 there", "group loses above 2.2")]
+    assert found.rows == [("host time of a step > 2.2", "1.5 there", "group loses above 2.2")]
 
 
 def test_no_condition_is_worse_where_none_is(evidence) -> None:
