@@ -37,7 +37,7 @@ from sim.review import Evidence
 from sim.stats import Floats
 from sim.steady import without_start
 
-DRAWS: Final = 24
+DRAWS: Final = 48
 LEVEL: Final = 0.95
 STAGES: Final = ("prefill_s_per_token", "decode_fast_s", "decode_slow_s")
 

@@ -7,8 +7,8 @@ off by more than ``FAR`` standard deviations, that one input is named whose shif
     min over inputs and d   sum ((stage - slope d) / sd)^2 + (d / its range's sd)^2
 
 and a second one, given the first, where a stage is still off. So a mistake is laid where it costs least. Hit rates,
-preemptions, placement and the spread of pairs are looked at by themselves. What none of these explains is left to the
-model's form, and said so.
+preemptions and placement are looked at first: where the work itself is not as predicted, its times say nothing of its
+cost. What none of these explains is left to the model's form, and said so.
 """
 
 import math
@@ -26,6 +26,8 @@ FAR: Final = 3.0
 FORM: Final = 0.03
 """Relative error of a stage that the best of inputs leaves: mixed steps are off by as much."""
 MOST_NAMED: Final = 2
+ROOM: Final = "fleet.engine.kv_tokens"
+HITS: Final = f"fleet.engine.visibility, or {ROOM}"
 POINTS: Final = 0.01
 """Difference of shares that is worth a word."""
 RARE: Final = 0.001
@@ -98,10 +100,10 @@ def of_stages(found: Sequence[Stage], drawn: Sequence[Mapping[str, float]], run_
         return
     named: list[int] = []
     while len(named) < MOST_NAMED and (np.abs(off) / sd).max() > FAR:
-        index, shift = _best(slopes, off, sd, spread, named)
+        index, shift = _best(slopes, off, sd, x, named)
         if index is None or abs(shift) < spread[index]:
             break
-        others = [] if named else _others(slopes, off, sd, spread, index)
+        others = [] if named else _others(slopes, off, sd, x, index)
         named.append(index)
         off = off - slopes[:, index] * shift
         value = float(x[:, index].mean()) + shift
@@ -113,29 +115,34 @@ def of_stages(found: Sequence[Stage], drawn: Sequence[Mapping[str, float]], run_
         yield Recalibration("model form", f"{worst}: no shift of the assumptions explains it")
 
 
-def _others(slopes: Floats, off: Floats, sd: Floats, spread: Floats, named: int) -> list[tuple[int, float]]:
-    """Other inputs one of which alone would explain every stage, and their shifts: stages cannot tell them apart."""
-    found = []
-    for index in np.flatnonzero(spread > 0):
+def _fit(slopes: Floats, off: Floats, sd: Floats, drawn: Floats) -> Iterator[tuple[int, float, Floats]]:
+    """By assumption that was drawn: the shift that explains what is off best, and what is left in units of ``sd``.
+
+    No assumption goes below zero: they are times, factors, rooms and spreads.
+    """
+    for index in np.flatnonzero(drawn.std(axis=0) > 0):
         a = slopes[:, index] / sd
-        shift = float(a @ (off / sd)) / float(a @ a) if a.any() else 0.0
-        if index != named and (np.abs(off - slopes[:, index] * shift) / sd).max() <= FAR:
-            found.append((int(index), shift))
-    return found
+        if a.any():
+            shift = max(float(a @ (off / sd)) / float(a @ a), -float(drawn[:, index].mean()))
+            yield int(index), shift, (off - slopes[:, index] * shift) / sd
 
 
-def _best(slopes: Floats, off: Floats, sd: Floats, spread: Floats, named: Sequence[int]) -> tuple[int | None, float]:
-    """The input whose shift explains most of what is off at the price of its range, and the shift that fits best."""
-    best: tuple[int | None, float, float] = (None, 0.0, float(((off / sd) ** 2).sum()))
-    for index in range(len(spread)):
-        if spread[index] == 0 or index in named:
-            continue
-        a = slopes[:, index] / sd
-        shift = float(a @ (off / sd)) / (float(a @ a) + 1 / float(spread[index]) ** 2)
-        left = float((((off - slopes[:, index] * shift) / sd) ** 2).sum()) + (shift / float(spread[index])) ** 2
-        if left < best[2]:
-            best = (index, float(a @ (off / sd)) / float(a @ a), left)
-    return best[:2]
+def _others(slopes: Floats, off: Floats, sd: Floats, drawn: Floats, named: int) -> list[tuple[int, float]]:
+    """Other assumptions that alone would explain every stage, and their shifts: stages cannot tell them apart."""
+    fits = _fit(slopes, off, sd, drawn)
+    return [(index, shift) for index, shift, left in fits if index != named and np.abs(left).max() <= FAR]
+
+
+def _best(slopes: Floats, off: Floats, sd: Floats, drawn: Floats, named: Sequence[int]) -> tuple[int | None, float]:
+    """The assumption whose shift explains most of what is off at the price of its range."""
+    spread = drawn.std(axis=0, ddof=1)
+    fits = [
+        (float((left**2).sum()) + (shift / float(spread[index])) ** 2, index, shift)
+        for index, shift, left in _fit(slopes, off, sd, drawn)
+        if index not in named
+    ]
+    least, index, shift = min(fits, default=(math.inf, None, 0.0))
+    return (index, shift) if least < float(((off / sd) ** 2).sum()) else (None, 0.0)
 
 
 _STAGES: Final = {
@@ -153,16 +160,16 @@ def of_values(
     if memory is not None:
         value, mean = memory
         yield Recalibration(
-            "fleet.engine.kv_tokens",
+            ROOM,
             f"{arm}: {value:.3g} preemptions a run, predicted {mean:.3g}: the engines have "
             f"{'less' if value > mean else 'more'} room for KV than stated",
         )
     if hit is not None and abs(hit[0] - hit[1]) > POINTS:
         value, mean = hit
-        which = "room for KV" if memory is not None else "visibility of a prefix to siblings, or block size"
         yield Recalibration(
-            "fleet.engine.visibility" if memory is None else "fleet.engine.kv_tokens",
-            f"{arm}: hit rate {value:.1%}, predicted {mean:.1%} ({100 * (value - mean):+.1f} points): {which}",
+            HITS if memory is None else ROOM,
+            f"{arm}: hit rate {value:.1%}, predicted {mean:.1%} ({100 * (value - mean):+.1f} points): when siblings "
+            "see a prefix, and how many requests there is room for, decide it",
         )
 
 

@@ -398,10 +398,7 @@ def _again(
     sd = says["pair_sd"] if says is not None else 0.0
     scatter = _recalibrate.excess(np.array([np.log(measured / centre) for _, centre, measured in found.by_pair]), sd)
     run_sd = max(predicted["real_run_noise"], (scatter or 0.0) / 2**0.5) / len(found.pairs) ** 0.5
-    stages = _recalibrate.stages(predicted["stages"], took)
-    again = [*_recalibrate.of_stages(stages, predicted["drawn"], run_sd)]
-    if scatter is not None and not again:  # other inputs move the pairs too
-        again.append(_recalibrate.of_spread(scatter, sd, seal.rule.primary))
+    again: list[Recalibration] = []
     for arm in values:
         known = {each.metric: each.arms[arm] for each in found.held}
         again += _recalibrate.of_values(
@@ -410,6 +407,11 @@ def _again(
             {name: ends for name, (_, ends) in known.items() if ends is not None},
         )
         again += _recalibrate.of_placement(arm, moved[arm], len(found.pairs))
+    if not again:
+        stages = _recalibrate.stages(predicted["stages"], took)
+        again += _recalibrate.of_stages(stages, predicted["drawn"], run_sd)
+    if scatter is not None and not again:  # another cost, or other work, moves the pairs too
+        again.append(_recalibrate.of_spread(scatter, sd, seal.rule.primary))
     missed = [each.metric for each in found.held if each.is_inside is False]
     if seal.rule.primary in missed and not again:
         again.append(

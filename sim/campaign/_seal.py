@@ -202,7 +202,7 @@ def _traces(manifest: dict[str, Any]) -> list[str]:
 
 def _runs(cell: str, place: str, manifest: dict[str, Any], rule: Rule) -> list[dict[str, Any]]:
     """Every run with what its results have to say of it, in the order of running."""
-    configs = {each["name"]: config_digest(each) for each in manifest["arms"]}
+    configs = {each["name"]: each["router_config_hash"] for each in manifest["arms"]}
     traces: dict[int, dict[str, str]] = {}
     for each in manifest["files"]:
         if "pair" in each:
@@ -220,11 +220,6 @@ def _runs(cell: str, place: str, manifest: dict[str, Any], rule: Rule) -> list[d
         for pair, arms in enumerate(manifest["order"])
         for position, arm in enumerate(arms)
     ]
-
-
-def config_digest(arm: Mapping[str, Any]) -> str:
-    """Digest of what an arm is configured as, from its entry in a manifest."""
-    return str(arm.get("router_config_hash") or hashlib.sha256(json.dumps(arm, sort_keys=True).encode()).hexdigest())
 
 
 def _document(folder: Path, date: str | None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sim.cli import _options
     "--real-pairs", type=click.IntRange(2, 10_000), help="Real pairs of a cell; by default what the review plans."
 )
 @click.option("--no-extension", is_flag=True, help="Allow no extension: one look, at 95 %.")
-@click.option("--draws", type=click.IntRange(2, 10_000), default=24, show_default=True, help="Draws of assumptions.")
+@click.option("--draws", type=click.IntRange(2, 10_000), default=48, show_default=True, help="Draws of assumptions.")
 @click.option(
     "--format",
     "formats",
