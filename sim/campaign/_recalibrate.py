@@ -205,10 +205,10 @@ def excess(rest: Floats, sd: float) -> float | None:
     return found if sd <= 0 or float(chdtrc(n - 1, (n - 1) * (found / sd) ** 2)) < RARE else None
 
 
-def of_spread(found: float, sd: float, metric: str) -> Recalibration:
+def of_spread(found: float, sd: float, metric: str, pairs: int) -> Recalibration:
     """Pairs that scatter around what is predicted of each more than the noise that was assumed."""
     return Recalibration(
         "real_run_noise",
-        f"log ratios of {metric} scatter by {found:.3f} around those predicted of their pairs, {sd:.3f} was assumed: "
-        f"about {found / 2**0.5:.3f} a run",
+        f"log ratios of {pairs} pairs in {metric} scatter by {found:.3f} around those predicted of them, {sd:.3f} was "
+        f"assumed: about {found / 2**0.5:.3f} a run",
     )

@@ -411,7 +411,7 @@ def _again(
         stages = _recalibrate.stages(predicted["stages"], took)
         again += _recalibrate.of_stages(stages, predicted["drawn"], run_sd)
     if scatter is not None and not again:  # another cost, or other work, moves the pairs too
-        again.append(_recalibrate.of_spread(scatter, sd, seal.rule.primary))
+        again.append(_recalibrate.of_spread(scatter, sd, seal.rule.primary, len(found.pairs)))
     missed = [each.metric for each in found.held if each.is_inside is False]
     if seal.rule.primary in missed and not again:
         again.append(

@@ -202,7 +202,7 @@ def _traces(manifest: dict[str, Any]) -> list[str]:
 
 def _runs(cell: str, place: str, manifest: dict[str, Any], rule: Rule) -> list[dict[str, Any]]:
     """Every run with what its results have to say of it, in the order of running."""
-    configs = {each["name"]: each["router_config_hash"] for each in manifest["arms"]}
+    configs = {each["name"]: config_digest(each["name"], manifest) for each in manifest["arms"]}
     traces: dict[int, dict[str, str]] = {}
     for each in manifest["files"]:
         if "pair" in each:
@@ -220,6 +220,15 @@ def _runs(cell: str, place: str, manifest: dict[str, Any], rule: Rule) -> list[d
         for pair, arms in enumerate(manifest["order"])
         for position, arm in enumerate(arms)
     ]
+
+
+def config_digest(arm: str, manifest: Mapping[str, Any]) -> str:
+    """Digest of the files that an arm is started with: that of what ``sha256sum *`` prints in ``arms/<arm>``."""
+    held = sorted(
+        (each["name"].rsplit("/", 1)[-1], each["sha256"]) for each in manifest["files"] if each.get("arm") == arm
+    )
+    text = "".join(f"{digest}  {name}\n" for name, digest in held)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _document(folder: Path, date: str | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,6 +140,12 @@ def test_runs_are_in_the_order_of_running_with_what_their_headers_say(seal):
     for run in seal.runs:
         for name, digest in run["traces"].items():
             assert seal.files[name] == digest
+    for arm in ("sample", "group"):
+        folder = seal.folder / "cells/slime-group-affinity/arms" / arm
+        names = sorted(path.name for path in folder.iterdir())
+        printed = subprocess.run(["sha256sum", *names], cwd=folder, capture_output=True, check=True).stdout
+        summed = hashlib.sha256(printed).hexdigest()
+        assert {run["config_sha256"] for run in seal.runs if run["arm"] == arm} == {summed}
     assert len({run["config_sha256"] for run in seal.runs}) == 2
 
 
