@@ -1,12 +1,13 @@
 """Part 17, and a score as a page: the verdict, prediction beside result, what was left out, what to calibrate anew."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sim.campaign._measured import NOT_MEASURED
-from sim.campaign._score import CellScore, Held, Score
+from sim.campaign._score import CellScore, Held, Score, is_outside
 from sim.export import replacing
 from sim.metrics import METRICS
 from sim.report.table import number
@@ -51,13 +52,15 @@ def _text(found: Score) -> Iterator[str]:
         f"{inside} of {known} sealed intervals hold the measured ratio; of {told} orders of the arms that prediction "
         f"and result both tell, {right} are right."
     )
+    there, values = found.absolutes
+    yield f"{there} of {values} sealed intervals of an arm's own value hold the measured one."
     for cell in found.cells:
         held = found.primary(cell.cell)
         if held.error is not None and held.predicted is not None:
             where = "inside" if held.is_inside else "OUTSIDE"
             yield (
                 f"{cell.cell}: {held.metric} ratio {_ratio(held.measured.ratio)} measured, "
-                f"{_ratio(held.predicted[0])} {_ends(held.predicted[1:])} predicted: {where}, {held.error:+.1%} off."
+                f"{_ratio(held.predicted[0])} {_ends(held.predicted[1:])} predicted: {where}, {_off(held.error)} off."
             )
 
 
@@ -111,20 +114,21 @@ def _row(each: Held, base: str, other: str) -> tuple[str, ...]:
         each.metric, "" if unit == "1" else unit, *arms,
         "–" if predicted is None else _ratio(predicted[0]), "–" if predicted is None else _ends(predicted[1:]),
         _ratio(each.measured.ratio), _ends((each.measured.lo, each.measured.hi)), inside,
-        "–" if each.error is None else f"{each.error:+.1%}", order,
+        "–" if each.error is None else _off(each.error), order,
     )  # fmt: skip
 
 
 def _absolute(pair: tuple[float | None, tuple[float, float, float] | None]) -> tuple[str, str]:
     measured, predicted = pair
     said = "–" if predicted is None else f"{number(predicted[0])} [{number(predicted[1])}, {number(predicted[2])}]"
-    return said, "–" if measured is None else number(measured)
+    outside = " OUTSIDE" if is_outside(measured, predicted) else ""
+    return said, "–" if measured is None else number(measured) + outside
 
 
 def _pairs(found: Score) -> Iterator[Table]:
     for index, cell in enumerate(found.cells, 1):
         several = f".{index}" if len(found.cells) > 1 else ""
-        rows = [(str(pair), _ratio(a), _ratio(b), f"{b / a - 1:+.1%}") for pair, a, b in cell.by_pair]
+        rows = [(str(pair), _ratio(a), _ratio(b), _off(b / a - 1)) for pair, a, b in cell.by_pair]
         if rows:
             yield Table(
                 f"17.3{several}",
@@ -147,6 +151,11 @@ def _guardrails(found: Score) -> Table:
         for name, value in shares.items()
     ]
     return Table("17.4", "Guardrails", ("arm", "share", "measured", "stops above"), rows)
+
+
+def _off(share: float) -> str:
+    """A difference for reading; what rounds to nothing has no sign."""
+    return f"{round(share, 3) + 0.0:+.1%}" if round(share, 3) else "0.0%"
 
 
 def _ratio(value: float | None) -> str:
@@ -200,6 +209,7 @@ def document(found: Score) -> dict[str, Any]:
         "look": found.look,
         "level": found.ruling.level,
         "coverage": dict(zip(("inside", "of"), found.coverage, strict=True)),
+        "absolutes": dict(zip(("inside", "of"), found.absolutes, strict=True)),
         "orders": dict(zip(("right", "of"), found.orders, strict=True)),
         "excluded": [{"cell": cell, "pair": pair, "why": why} for cell, pair, why in found.excluded],
         "guardrails": {arm: dict(shares) for arm, shares in found.guardrails.items()},
@@ -228,12 +238,25 @@ def _cell(each: CellScore) -> dict[str, Any]:
 
 
 def write(found: Score, folder: Path) -> list[Path]:
-    """``score.html``, ``score.md`` and ``score.json``; each whole or not at all."""
+    """``score.html``, ``score.md`` and ``score.json``; and the sealed review with its part 17, where there is one.
+
+    Each is whole or not there. The review beside the seal stays as it was before the campaign.
+    """
     review = review_of(found)
-    text = json.dumps(document(found), indent=1, ensure_ascii=False) + "\n"
-    written = []
-    for name, content in (("score.html", html(review, {})), ("score.md", markdown(review)), ("score.json", text)):
+    page, text = html(review, {}), json.dumps(document(found), indent=1, ensure_ascii=False) + "\n"
+    files = {"score.html": page, "score.md": markdown(review), "score.json": text}
+    sealed = found.seal.folder / "review.html"
+    if sealed.exists() and folder.resolve() != found.seal.folder.resolve():
+        files["review.html"] = filled(sealed.read_text("utf-8"), page)
+    for name, content in files.items():
         with replacing(folder / name) as out:
             out(content.encode())
-        written.append(folder / name)
-    return written
+    return [folder / name for name in files]
+
+
+def filled(review: str, scored: str) -> str:
+    """The page of a review with its part 17 taken from the page of a score."""
+    pattern = re.compile(r'<section id="part17".*?</section>', re.DOTALL)
+    section = pattern.search(scored)
+    assert section is not None
+    return pattern.sub(lambda _: section.group(), review, count=1)

@@ -114,6 +114,12 @@ class Score:
         return sum(known), len(known)
 
     @property
+    def absolutes(self) -> tuple[int, int]:
+        """The same of the arms' own values."""
+        known = [pair for cell in self.cells for each in cell.held for pair in each.arms.values() if None not in pair]
+        return sum(not is_outside(*pair) for pair in known), len(known)
+
+    @property
     def orders(self) -> tuple[int, int]:
         """Orders of arms that are right, and how many can be told."""
         known = [each.order_is_right for cell in self.cells for each in cell.held if each.order_is_right is not None]
@@ -123,6 +129,15 @@ class Score:
         """The metric that decides, in one cell."""
         found = next(each for each in self.cells if each.cell == cell)
         return next(each for each in found.held if each.metric == self.seal.rule.primary)
+
+
+def is_outside(measured: float | None, predicted: tuple[float, float, float] | None) -> bool:
+    """Whether a measured value lies outside its predicted ends, by more than rounding."""
+    if measured is None or predicted is None:
+        return False
+    _, lo, hi = predicted
+    slack = SAME * max(abs(lo), abs(hi))
+    return not lo - slack <= measured <= hi + slack
 
 
 def score(seal: Seal, folder: Path) -> Score:

@@ -195,8 +195,16 @@ def test_seal_and_score_by_command(tmp_path, capsys):
     assert seal.rule.looks == (0.05,)
     scenario = load_scenario("slime_group_affinity")
     campaign.rehearse(seal, {CELL: scenario}, folder / "measured", campaign.World(2))
+    before = (folder / "review.html").read_text()
     assert run_command(["score", str(folder / "measured")]) == 0
     assert "sealed intervals hold the measured ratio" in capsys.readouterr().out
+    page = (folder / "measured" / "review.html").read_text()
+    assert (folder / "review.html").read_text() == before
+    assert "Empty until the real run." in before
+    assert "Empty until the real run." not in page
+    assert page.count('id="part17"') == before.count('id="part17"') == 1
+    assert "17.2 Prediction and result" in page
+    assert page.split('<section id="part17"')[0] == before.split('<section id="part17"')[0]
 
 
 @pytest.mark.parametrize("options", [["--real-pairs", "1"], ["--draws", "1"]])
