@@ -14,7 +14,7 @@ from sim.review._figures import Figure
 from sim.review._model import Review, Table
 
 BRIEF = ("2.1", "7.1", "8.2", "8.4", "17.1", "17.2", "17.6")
-"""Tables that the Markdown has besides page one."""
+"""Tables that the Markdown has besides page one, and those below them, as 17.2.1 of several cells."""
 
 
 def html(review: Review, drawn: dict[str, Figure]) -> str:
@@ -39,9 +39,9 @@ def html(review: Review, drawn: dict[str, Figure]) -> str:
 
 def markdown(review: Review) -> str:
     """Page one, the tables that decide, the rule and the warnings."""
-    tables = {table.id: table for part in review.parts for table in part.tables}
+    tables = [table for part in review.parts for table in part.tables]
     rule = next(part.fixed for part in review.parts if part.number == 12)
-    brief = [tables[name] for name in BRIEF if name in tables]
+    brief = [each for each in tables if any(each.id == name or each.id.startswith(f"{name}.") for name in BRIEF)]
     return _environment().get_template("review.md.j2").render(review=review, tables=brief, rule=rule)
 
 
