@@ -12,6 +12,7 @@ from sim.errors import ScenarioError
 from sim.export import Plan, check_export, export
 from sim.export._arms import configure, facts_of
 from sim.export._manifest import digest_of, files_of
+from sim.export._order import run_order
 from sim.scenario import load_scenario
 
 
@@ -158,6 +159,27 @@ def test_the_order_cannot_be_chosen(copy, manifest):
         manifest["order"][pair] = manifest["order"][pair][::-1]
     resign(copy, manifest)
     assert "run_order.csv" in found(copy)
+    rows = run_order(manifest["order"], manifest["placements"], "windtunnel")
+    (copy / "run_order.csv").write_text("".join(rows))
+    resign(copy, manifest, "run_order.csv")
+    assert found(copy) == "manifest.json: order is not the one that seed 1 gives"
+
+
+def test_what_the_manifest_says_of_files_is_held(copy, manifest):
+    """A hash of a router that no file has, a trace that says other arms, pairs that nobody exported."""
+    arm = manifest["arms"][1]
+    good, arm["router_config_hash"] = arm["router_config_hash"], "0" * 64
+    resign(copy, manifest)
+    assert found(copy) == "manifest.json: router_config_hash of arm group is not that of its files"
+    arm["router_config_hash"] = good
+    trace = copy / "windtunnel-1.jsonl"
+    head, *rows = trace.read_text().splitlines(keepends=True)
+    trace.write_text("".join([head.replace('"key_rule": "group"', '"key_rule": "session"'), *rows]))
+    resign(copy, manifest, trace.name)
+    assert found(copy) == "windtunnel-1.jsonl: says other arms, or another order, than manifest.json"
+    manifest["files"] = [file for file in manifest["files"] if file["name"] != "mooncake-2.jsonl"]
+    resign(copy, manifest)
+    assert found(copy) == "manifest.json: pairs of mooncake traces are [0, 1], of 3 in order"
 
 
 @settings(max_examples=80, deadline=None)
