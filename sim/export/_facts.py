@@ -6,7 +6,7 @@ newest that takes the policy with these parameters.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,24 +70,32 @@ class Facts:
 
 
 def choose(
-    policies: Mapping[str, Mapping[str, Any]], preset: str, wanted: Mapping[str, Any]
+    policies: Mapping[str, Mapping[str, Any]], fleets: Mapping[str, Sequence[str]], wanted: Mapping[str, Any]
 ) -> dict[str, Chosen | None]:
-    """The product of each arm, of the policies of all; ``wanted``: product and version that an arm asks for."""
-    offers = {arm: candidates(policy) for arm, policy in policies.items()}
-    for arm, found in offers.items():
-        product, version = wanted.get(arm) or (None, None)
-        if product is not None:
-            offers[arm] = [each for each in found if each.product == product]
-            if not offers[arm]:
-                raise ScenarioError(
-                    f"arm {arm}: {product} has no policy with the rule of {policies[arm]['kind']} as it is set here"
-                    + (f"; those that have it: {', '.join(each.product for each in found)}" if found else "")
-                )
-            if version is not None:
-                offers[arm] = [Chosen(each.product, version, each.policy, each.is_refused) for each in offers[arm]]
+    """The product of each arm, of the policies of all.
+
+    ``fleets``: presets of the types of engines of each arm; ``wanted``: product and version that an arm asks for.
+    """
+    offers = {arm: _offered(arm, policy, fleets[arm], wanted.get(arm)) for arm, policy in policies.items()}
     known = {each.product for found in offers.values() for each in found}
+    preset = next(iter(fleets.values()))[0]
     order = sorted((each for each in PRODUCTS if each in known), key=lambda product: _rank(product, offers, preset))
     return {arm: _first(found, order) for arm, found in offers.items()}
+
+
+def _offered(arm: str, policy: Mapping[str, Any], fleet: Sequence[str], wanted: Any) -> list[Chosen]:
+    """The products that an arm may run: the one that it asks for, else those that can have its engines."""
+    found = candidates(policy)
+    product, version = wanted or (None, None)
+    if product is None:
+        return [each for each in found if each.product != "slime" or list(fleet) == ["sglang"]] or found
+    asked = [each for each in found if each.product == product]
+    if not asked:
+        others = f"; those that have it: {', '.join(each.product for each in found)}" if found else ""
+        raise ScenarioError(
+            f"arm {arm}: {product} has no policy with the rule of {policy['kind']} as it is set here{others}"
+        )
+    return asked if version is None else [replace(each, version=version) for each in asked]
 
 
 def _rank(product: str, offers: Mapping[str, Sequence[Chosen]], preset: str) -> tuple[int, int]:

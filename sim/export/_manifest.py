@@ -40,7 +40,8 @@ def configured(
     _check_urls(scenario, urls)
     wanted = {name: _asked(scenario, name, product) for name in cells}
     policies = {name: cell.resolved["router"]["policy"] for name, cell in cells.items()}
-    chosen = choose(policies, cells[scenario.baseline].fleet[0].engine.preset, wanted)
+    fleets = {name: [kind.engine.preset for kind in cell.fleet] for name, cell in cells.items()}
+    chosen = choose(policies, fleets, wanted)
     arms, made = [], {}
     for name, cell in cells.items():
         found = chosen[name]

@@ -33,6 +33,7 @@ class Settings:
 
     def refuse(self, name: str, why: str) -> None:
         """Say that the program cannot have a parameter's value."""
+        self.places.pop(name, None)
         self.impossible[name] = why
 
     def built_in(self, name: str, value: Any, why: str = "") -> None:

@@ -113,16 +113,17 @@ def _set_engines(program: Program, facts: Facts) -> None:
     kinds = facts.types
     [name, kind] = next(iter(kinds.items()))
     if len(kinds) > 1 or name:
-        for each in settings.names("fleet.engines"):
-            settings.refuse(each, "engines of several types need a file of --sglang-config")
-        settings.place("fleet.engine", "engines of several types")
+        for each in [*settings.names("fleet.engines"), "fleet.engine"]:
+            settings.place(each, "of engines that slime cannot start")
+        settings.refuse(settings.names("fleet.engines")[0], "engines of several types need a file of --sglang-config")
         return
     spec = kind["engine"]
     settings.place("fleet.engines", "--rollout-num-gpus")
     program.constant("--rollout-num-gpus", kind["count"] * spec["tp"])
     if spec["preset"] != "sglang":
         for each in settings.names("fleet.engine"):
-            settings.refuse(each, "slime runs SGLang alone")
+            settings.place(each, "of an engine that slime cannot start")
+        settings.refuse("fleet.engine.preset", "slime runs SGLang alone")
         return
     program.flag("fleet.engine.tp", "--rollout-num-gpus-per-engine")
     sglang(program, spec, facts.kv_tokens[name], "fleet.engine", "--sglang-")

@@ -53,6 +53,16 @@ def test_the_product_is_the_one_of_most_arms(tmp_path, capsys):
     assert products(tmp_path / "d") == {"round_robin": "sglang-router", "sticky_least_loaded": "sglang-router"}
 
 
+def test_slime_is_not_taken_for_engines_that_it_cannot_start(tmp_path):
+    """A rule of slime and of the gateway goes to the gateway where engines are of vLLM, unless slime is asked for."""
+    override = ("--set", "arms.sticky_least_loaded.router.policy={kind: sglang.cache_aware}")
+    assert main(["export", "smoke", "-o", str(tmp_path / "a"), *override]) == 0
+    assert products(tmp_path / "a")["sticky_least_loaded"] == "sglang-router"
+    assert main(["export", "smoke", "-o", str(tmp_path / "b"), *override, "--product", "slime"]) == 0
+    lines = [arm["impossible"] for arm in manifest_of(tmp_path / "b")["arms"]]
+    assert lines == [["fleet.engine.preset = vllm: slime runs SGLang alone"]] * 2
+
+
 def test_a_scenario_names_its_product_and_version(tmp_path):
     """``router: {product, version}`` is what is configured, an old version with its own defaults."""
     router = "router={product: sglang-router, version: 0.2.3, policy: cache_aware}"
