@@ -69,6 +69,7 @@ SIDEWAYS = {
     ("sim.validation", "sim.sweep"),  # a case is run as any scenario is
     ("sim.campaign", "sim.export"),  # what is sealed is exported first
     ("sim.campaign", "sim.review"),  # a prediction is a review's, and a score is written as one
+    ("sim.review", "sim.export"),  # it says how the arms would be started
     ("sim.review", "sim.sweep"),  # a review runs what is not stored
     ("sim.review", "sim.validation"),  # and shows the record of what was run against published values
     ("sim.sweep", "sim.worker"),  # a sweep deals its replications to workers

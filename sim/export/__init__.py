@@ -2,6 +2,19 @@
 
 from sim.export._check import check_export, read_manifest, warnings
 from sim.export._manifest import MANIFEST
+from sim.export._starts import Start, changed_lines, starts
 from sim.export._write import FORMATS, Plan, export, replacing
 
-__all__ = ["FORMATS", "MANIFEST", "Plan", "check_export", "export", "read_manifest", "replacing", "warnings"]
+__all__ = [
+    "FORMATS",
+    "MANIFEST",
+    "Plan",
+    "Start",
+    "changed_lines",
+    "check_export",
+    "export",
+    "read_manifest",
+    "replacing",
+    "starts",
+    "warnings",
+]

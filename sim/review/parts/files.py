@@ -2,10 +2,13 @@
 
 import shlex
 
+from sim.export import Start, changed_lines, starts
 from sim.review._gather import Evidence
 from sim.review._model import Part, Table
 from sim.review.parts.rule import rule_of
 
+MOST_LINES = 12
+"""Lines that are shown of what differs between the files of the arms."""
 MOST_TRACES = 4
 """Traces that are listed one by one."""
 MADE = (
@@ -27,17 +30,32 @@ def files(ev: Evidence, command: str) -> Part:
             "Not sealed yet. Sealing writes these files and fixes them by one digest before the first run.",
             f"They are for {rule_of(ev).pairs} pairs and one extension of as many.",
         ]
-        return Part(
-            13, "Files for the real run", text, [Table("13.1", "Files", ("file", "what it is"), MADE)],
-            fixed="\n".join(steps),
-        )  # fmt: skip
+        made = Table("13.1", "Files", ("file", "what it is"), MADE)
+        return Part(13, "Files for the real run", text, [made, *_arms(ev)], fixed="\n".join(steps))
     traces = [each for each in ev.sealed.files if "/windtunnel-" in each[0]]
     hidden = {name for name, _ in traces[MOST_TRACES:]}
     rows = [each for each in ev.sealed.files if each[0] not in hidden]
     note = f"and {len(hidden)} traces more, in seal.json" if hidden else ""
     text = [f"Sealed as {ev.sealed.digest}. Nothing of these may change any more."]
     table = Table("13.1", "Files", ("file", "SHA-256"), rows, note)
-    return Part(13, "Files for the real run", text, [table], fixed="\n".join(steps))
+    return Part(13, "Files for the real run", text, [table, *_arms(ev)], fixed="\n".join(steps))
+
+
+def _arms(ev: Evidence) -> list[Table]:
+    """How each arm is started, what its product cannot have, and what the change comes down to in its files."""
+    found = starts(ev.scenario)
+    one, other = found[ev.baseline], found[ev.candidate]
+    head = ("arm", "router", "cannot be had as simulated")
+    arms = Table("13.2", "How the arms are started", head, [_start(each) for each in (one, other)])
+    lines = list(changed_lines(one, other))
+    note = f"and {len(lines) - MOST_LINES} lines more, in the files" if len(lines) > MOST_LINES else ""
+    rows = [(name, before or "–", after or "–") for name, before, after in lines[:MOST_LINES]]
+    change = Table("13.3", "Lines that differ", ("file", ev.baseline, ev.candidate), rows, note)
+    return [arms, change]
+
+
+def _start(each: Start) -> tuple[str, str, str]:
+    return each.arm, each.product or "no product of this list ships the policy", "; ".join(each.impossible) or "–"
 
 
 def _score(ev: Evidence) -> str:

@@ -324,3 +324,10 @@ def test_the_command(tmp_path: Path, capsys) -> None:
             main(["review", "slime_group_affinity", *more, *out])
         assert ended.value.code == 1
         assert says in capsys.readouterr().err
+
+
+def test_part_13_shows_how_the_arms_are_started(found) -> None:
+    """Product and version of both, what cannot be had, and the lines that the change comes down to."""
+    tables = {table.id: table for part in found.parts for table in part.tables}
+    assert tables["13.2"].rows == [("sample", "slime 0.3.1", "–"), ("group", "slime 0.3.1", "–")]
+    assert [row[0] for row in tables["13.3"].rows] == ["client.json"]
