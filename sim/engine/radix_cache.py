@@ -46,7 +46,7 @@ class RadixCache(Tree):
         if depth < node.end and node.parent is not None:
             node = self.split(node, depth)
         self.clock = request.stamp = clock = self.clock + 1
-        if node.children:
+        if node.run and node.children:
             self._part(node)
         queue = self.queue
         step: Node | None = node
@@ -82,7 +82,10 @@ class RadixCache(Tree):
         return None
 
     def _part(self, node: Node) -> None:
-        """A match or an insertion ends here: a run that goes on below is two from now on, both accessed."""
+        """A match or an insertion ends here: a run that goes on below is two from now on, both accessed.
+
+        A leaf goes on nowhere, and the root (run 0) is in no run: who calls this asks for that first.
+        """
         below = []
         step = self._next_of_run(node)
         if step is None:
@@ -247,7 +250,7 @@ class RadixCache(Tree):
             while at < stop:
                 child = leaf.children.get(source)
                 if child is None:
-                    if leaf.children:
+                    if leaf.run and leaf.children:
                         self._part(leaf)
                     child = Node(leaf, source, at, stop)
                     child.run = run
@@ -264,7 +267,7 @@ class RadixCache(Tree):
                 at = leaf.end
             if at >= depth:
                 break
-        if leaf.children:
+        if leaf.run and leaf.children:
             self._part(leaf)
         request.leaf = leaf
 

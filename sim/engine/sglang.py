@@ -100,7 +100,7 @@ class SglangScheduler(RetractingScheduler):
                 return has_place or self.chunked is not None
             if order.can_overtake:
                 return has_place and self.chunked is None
-        return self.chunked is None and super().is_open
+        return self.chunked is None and has_place and len(self.waiting) == 1
 
     @property
     def _leaves_traces(self) -> bool:
@@ -171,11 +171,11 @@ class SglangScheduler(RetractingScheduler):
             for _ in range(steps):
                 self.cache.register(request, request.content, request.computed)
                 plan.repeated += self._take(request, tokens)
-        elif self.block == 1:
-            self.cache.take_each(decodes.count, steps)
-            decodes.steps += steps
         elif (pages := decodes.need(steps)) <= self.cache.free:
             self.cache.free -= pages
+            decodes.steps += steps
+        elif self.block == 1:
+            self.cache.take_each(decodes.count, steps)
             decodes.steps += steps
         else:
             for _ in range(steps):
