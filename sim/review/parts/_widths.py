@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from sim.review._gather import Evidence
+from sim.validation import agreement
 
 
 class Width(NamedTuple):
@@ -18,7 +19,7 @@ class Width(NamedTuple):
 
 def widths(ev: Evidence) -> tuple[Width, Width, Width]:
     """Simulation noise, input uncertainty, model form; never merged."""
-    return _noise(ev), _inputs(ev), _form()
+    return _noise(ev), _inputs(ev), _form(ev)
 
 
 def _noise(ev: Evidence) -> Width:
@@ -51,5 +52,17 @@ def _inputs(ev: Evidence) -> Width:
     return Width("input uncertainty", f"{low:.3f} to {high:.3f} (±{(high - low) / 2:.1%})", what)
 
 
-def _form() -> Width:
-    return Width("model form", "not quantified", "what is not modelled (part 14) and errors beyond the fit")
+def _form(ev: Evidence) -> Width:
+    """From the record: how far published ratios of arms are met, by a factor either way."""
+    found, ratio = agreement(ev.record.ratios), ev.primary.paired.ratio
+    what = "what is not modelled (part 14) and errors beyond the fit"
+    if found is None or ratio is None:
+        return Width("model form", "not quantified", f"{what}; no published ratio is on record")
+    old = "; the record is of an older version (part 6)" if ev.record.is_stale else ""
+    factor = 1 + found.p90
+    return Width(
+        "model form",
+        f"{ratio / factor:.3f} to {ratio * factor:.3f} (factor {factor:.2f} either way)",
+        f"{what}: nine in ten of {found.ratios} published ratios are met within that factor, half within "
+        f"{1 + found.median:.2f}, on other fleets and workloads (part 6){old}; no number of pairs narrows it",
+    )

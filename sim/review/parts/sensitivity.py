@@ -18,7 +18,13 @@ def sensitivity(ev: Evidence) -> Part:
     if found is None:
         return Part(9, "Sensitivity", [f"Assumptions were {ev.no_sensitivity}."])
     tables = [
-        Table("9.1", f"Assumptions at their ends, {found.pairs} pairs each", HEAD, list(_bars(found.bars)), NOTE),
+        Table(
+            "9.1",
+            f"Assumptions at their ends, {found.pairs} pairs each; {found.runs:,} further runs in all",
+            HEAD,
+            list(_bars(found.bars)),
+            NOTE,
+        ),
     ]
     if found.conditions:
         tables.append(Table("9.2", "Sizes of the job and of the fleet", HEAD, list(_bars(found.conditions))))
@@ -39,7 +45,7 @@ NOTE = (
 
 def _text(ev: Evidence, found: Sensitivity) -> Iterator[str]:
     as_it_stands = {"undecided": "undecided by its interval", "RUN": "RUN", "DO NOT RUN": "DO NOT RUN"}[found.centre]
-    yield f"As things stand the ratio of {ev.primary.metric} says: {as_it_stands}. {found.runs:,} further runs."
+    yield f"As things stand the ratio of {ev.primary.metric} says: {as_it_stands}."
     yield f"{flips_said(ev, found)[0].upper()}{flips_said(ev, found)[1:]}."
     yield from (f"{each.says}." for each in found.break_evens)
     best = [each for each in found.worth if each.loss > 0]

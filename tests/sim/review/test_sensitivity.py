@@ -26,7 +26,9 @@ from sim.review import _sensitivity
 from sim.review._assumptions import assumptions
 from sim.review._conditions import conditions
 from sim.review._knobs import scaled
+from sim.review.parts._widths import widths
 from sim.sweep import run
+from sim.validation import RecordedRow
 
 STEP_S, TOKEN_S, CHUNK, LENGTH = 5e-3, 1e-5, 8192, 64
 BREAK_EVEN_MS = 1e3 * (CHUNK - 2) * TOKEN_S / (LENGTH - 1)
@@ -250,6 +252,22 @@ def test_three_widths_stay_apart(exact, drawn) -> None:
         assert part.tables[1].rows[1][1] in line
         assert "model form" in line
     assert part.tables[1].rows[1][1] != part.tables[1].rows[0][1]
+
+
+def test_model_form_is_what_the_record_says(exact) -> None:
+    """Ten ratios of which nine are met within 1.25 and five within 1.1; no record, no width."""
+
+    def row(off: float) -> RecordedRow:
+        return RecordedRow(f"{off}", "published", 1.5, (1, 2), 1.5 * off, None, None, "missed", is_ratio=True)
+
+    offs = [1.0, 1.0, 1.1, 1 / 1.1, 1.1, 1 / 1.1, 1.2, 1.2, 1.25, 1 / 1.25, 1.9]
+    case = replace(exact.record.cases[0], rows=tuple(map(row, offs)))
+    shown = [*widths(replace(exact, record=replace(exact.record, cases=(case,))))]
+    assert [each.of for each in shown] == ["simulation noise", "input uncertainty", "model form"]
+    assert shown[2].says.endswith("(factor 1.25 either way)")
+    assert shown[2].says.startswith(f"{ratio(0.5e-3) / 1.25:.3f} to {ratio(0.5e-3) * 1.25:.3f}")
+    assert "half within 1.10" in shown[2].what
+    assert widths(replace(exact, record=replace(exact.record, cases=())))[2].says == "not quantified"
 
 
 def test_the_map_has_every_pair_of_levels(drawn) -> None:
