@@ -74,15 +74,21 @@ def flips_said(ev: Evidence, found: Sensitivity) -> str:
     if not found.bars:
         return "none was varied: no assumption of this scenario has a range"
     count = len(found.bars)
-    ends = [(bar, end) for bar in found.bars for end in bar.ends if end.ratio.ratio is not None]
-    lower = ev.is_lower_better
-    worst = (min if (found.centre != "DO NOT RUN") != lower else max)(ends, key=lambda each: each[1].ratio.ratio or 1.0)
-    nearest = f"{worst[0].knob.name} = {worst[1].value} comes nearest ({_ratio(worst[1].ratio)})"
+    ends = [(bar, end) for bar in found.bars for end in bar.ends if end.ratio.log is not None]
     if found.centre == "undecided":
-        return f"nothing is decided that could flip; of {count} assumptions, {nearest}"
-    open_ends = sum(end.decision == "undecided" for _, end in ends)
-    said = f"; {open_ends} of {len(ends)} ends are undecided" if open_ends else ""
-    return f"none of {count} within its range, one at a time; {nearest}{said}"
+        bar, end = max(ends, key=lambda each: abs(each[1].change.log or 0.0))
+        return (
+            f"nothing is decided that could flip; of {count} assumptions {bar.knob.name} = {end.value} moves the ratio "
+            f"most ({_ratio(end.ratio)})"
+        )
+    towards_less = (found.centre == "RUN") != ev.is_lower_better
+    bar, end = (min if towards_less else max)(ends, key=lambda each: each[1].ratio.log or 0.0)
+    still_open = sum(end.decision == "undecided" for _, end in ends)
+    said = f"; {still_open} of {len(ends)} ends are undecided" if still_open else ""
+    return (
+        f"none of {count} within its range, one at a time; {bar.knob.name} = {end.value} comes nearest "
+        f"({_ratio(end.ratio)}){said}"
+    )
 
 
 def _ratio(found: Estimate) -> str:

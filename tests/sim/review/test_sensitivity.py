@@ -27,6 +27,7 @@ from sim.review._assumptions import assumptions
 from sim.review._conditions import conditions
 from sim.review._knobs import scaled
 from sim.review.parts._widths import widths
+from sim.review.parts.sensitivity import flips_said
 from sim.sweep import run
 from sim.validation import RecordedRow
 
@@ -188,6 +189,17 @@ def test_the_decision_flips_where_it_does(drawn) -> None:
     assert "sizes that turn it: groups < " in line.says
     rows = next(part for part in shown.parts if part.number == 9).tables[0].rows
     assert [row[-1] for row in rows if row[1].endswith("per_sequence_ms")] == ["", "FLIPS"]
+
+
+def test_page_one_without_a_flip(exact, drawn) -> None:
+    """Which end comes nearest, or, where nothing is decided, which moves the ratio most."""
+    assert flips_said(exact, exact.sensitivity).startswith(
+        "nothing is decided that could flip; of 2 assumptions fleet.engine.cost.per_sequence_ms = 4 moves the ratio"
+    )
+    calm = [each for each in drawn.sensitivity.bars if each.width == 0]
+    said = flips_said(drawn, replace(drawn.sensitivity, bars=tuple(calm)))
+    assert said.startswith("none of 1 within its range, one at a time; fleet.engine.kv_tokens = 300,000 comes nearest")
+    assert "no assumption of this scenario has a range" in flips_said(drawn, replace(drawn.sensitivity, bars=()))
 
 
 def test_an_end_too_wide_to_decide_is_no_flip(drawn) -> None:
