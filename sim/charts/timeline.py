@@ -1,5 +1,6 @@
 """What engines did over one run: parts of their time, requests running and waiting, KV blocks used and cached."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -20,6 +21,19 @@ COLOURS: Final = {
     "down": "#8a6650",
 }
 """One for each line of the ledger."""
+WORDS: Final = {
+    "prefill": "prefill",
+    "reprefill": "prefill again",
+    "decode": "decode",
+    "host": "host, between steps",
+    "idle_queue": "idle, queue elsewhere",
+    "idle_client": "idle, no requests",
+    "idle_tail": "idle, at the end",
+    "down": "down",
+    "kv_used": "in use",
+    "kv_cached": "cached",
+}
+"""Of lines and counts, in a legend."""
 MARKS: Final = {
     "fail": BAD,
     "restart": GOOD,
@@ -48,6 +62,7 @@ def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str, *, names: Mapp
         bins = bins.with_columns(outside=pl.lit(None, dtype=pl.Float64))
     used = [line for line in COLOURS if bins[line].sum() > 0]
     marks = marks.filter(pl.col("engine").is_in([-1, *bins["engine"].unique()]))
+    kinds = [name for name in MARKS if name in marks["mark"].to_list()]
     panels = []
     engines = bins["engine"].unique(maintain_order=True).to_list()
     for engine in engines:
@@ -56,9 +71,9 @@ def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str, *, names: Mapp
         is_first, is_last = engine == engines[0], engine == engines[-1]
         across = "s from the first submission" if is_last else None
         role = f", {names[engine]}" if names.get(engine) else ""
-        panels.append(_shares(own, here, f"engine {engine}{role}", used, has_legend=is_first))
-        panels.append(_counts(own, here, ("running", "waiting"), "requests", has_legend=is_first))
-        panels.append(_counts(own, here, ("kv_used", "kv_cached"), "KV blocks", across, has_legend=is_first))
+        panels.append(_shares(own, here, f"engine {engine}{role}", used, kinds, has_legend=is_first))
+        panels.append(_counts(own, here, ("running", "waiting"), "requests", kinds, has_legend=is_first))
+        panels.append(_counts(own, here, ("kv_used", "kv_cached"), "KV blocks", kinds, across, has_legend=is_first))
     subtitle = "share of time by line of the ledger; simulated; KV is drawn where the engine is busy; rules: changes"
     subtitle += "; grey: outside the calibrated region" if (bins["outside"] > FAR).any() else ""
     header = headline(title, subtitle)
@@ -66,7 +81,9 @@ def timeline(bins: pl.DataFrame, marks: pl.DataFrame, title: str, *, names: Mapp
     return cast(Chart, styled(chart))
 
 
-def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str, used: Sequence[str], *, has_legend: bool) -> Any:
+def _shares(
+    own: pl.DataFrame, marks: pl.DataFrame, name: str, used: Sequence[str], kinds: Sequence[str], *, has_legend: bool
+) -> Any:
     total = pl.sum_horizontal(used)
     above = [pl.sum_horizontal(pl.lit(0.0), *used[:rank]) / total for rank in range(len(used) + 1)]
     long = pl.concat(
@@ -86,7 +103,7 @@ def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str, used: Sequence[st
             x2="end_s:Q",
             y=alt.Y("low:Q", title="time", axis=alt.Axis(format="%", tickCount=2), scale=alt.Scale(domain=[0, 1])),
             y2="high:Q",
-            color=alt.Color("line:N", title=None, scale=colours, legend=alt.Legend() if has_legend else None),
+            color=alt.Color("line:N", title=None, scale=colours, legend=_legend(is_shown=has_legend)),
             tooltip=[
                 "line",
                 *(alt.Tooltip(f"{each}:Q", format=".4g") for each in ("start_s", "end_s")),
@@ -94,7 +111,7 @@ def _shares(own: pl.DataFrame, marks: pl.DataFrame, name: str, used: Sequence[st
             ],
         )
     )
-    layers = alt.layer(bars, *_shade(own, 0.75), *_rules(marks, has_legend=has_legend))
+    layers = alt.layer(bars, *_shade(own, 0.75), *_rules(marks, kinds, has_legend=has_legend))
     title = alt.Title(name, anchor="start")
     return layers.resolve_scale(color="independent").properties(width=WIDTH, height=70, title=title)
 
@@ -104,12 +121,14 @@ def _counts(
     marks: pl.DataFrame,
     names: Sequence[str],
     title: str,
+    kinds: Sequence[str],
     across: str | None = None,
     *,
     has_legend: bool,
 ) -> Any:
     long = own.unpivot(names, index="start_s", variable_name="what", value_name="value")
-    x = alt.X("start_s:Q", title=across, scale=alt.Scale(nice=False))
+    axis = alt.Axis(labels=across is not None)
+    x = alt.X("start_s:Q", title=across, axis=axis, scale=alt.Scale(nice=False))
     inks = alt.Scale(domain=[*names], range=[PLAIN, BAD])
     lines = (
         alt.Chart(long)
@@ -117,12 +136,12 @@ def _counts(
         .encode(
             x=x,
             y=alt.Y("value:Q", title=title, axis=alt.Axis(tickCount=3, format="~s")),
-            color=alt.Color("what:N", title=None, scale=inks, legend=alt.Legend() if has_legend else None),
+            color=alt.Color("what:N", title=None, scale=inks, legend=_legend(is_shown=has_legend)),
         )
     )
     told = [alt.Tooltip(f"{each}:Q", format=".4g") for each in ("start_s", "end_s", *names)]
     over = alt.Chart(own).mark_rect(opacity=0).encode(x=x, x2="end_s:Q", tooltip=told)  # a place to point at
-    layers = alt.layer(*_shade(own, 0.25), lines, over, *_rules(marks, has_legend=False))
+    layers = alt.layer(*_shade(own, 0.25), lines, over, *_rules(marks, kinds, has_legend=False))
     return layers.resolve_scale(color="independent").properties(width=WIDTH, height=66)
 
 
@@ -137,12 +156,17 @@ def _shade(own: pl.DataFrame, opacity: float) -> list[alt.Chart]:
     return [shade]
 
 
-def _rules(marks: pl.DataFrame, *, has_legend: bool) -> list[alt.Chart]:
+def _legend(*, is_shown: bool) -> alt.Legend | None:
+    return (
+        alt.Legend(labelExpr=f"{json.dumps(WORDS)}[datum.label] || datum.label", labelLimit=240) if is_shown else None
+    )
+
+
+def _rules(marks: pl.DataFrame, kinds: Sequence[str], *, has_legend: bool) -> list[alt.Chart]:
     if marks.is_empty():
         return []
     told = ["mark", "engine", alt.Tooltip("at_s:Q", format=".4g")]
-    found = [name for name in MARKS if name in marks["mark"].to_list()]
-    inks = alt.Scale(domain=found, range=[MARKS[name] for name in found])
-    colour = alt.Color("mark:N", title=None, scale=inks, legend=alt.Legend(labelLimit=240) if has_legend else None)
+    inks = alt.Scale(domain=[*kinds], range=[MARKS[name] for name in kinds])
+    colour = alt.Color("mark:N", title=None, scale=inks, legend=_legend(is_shown=has_legend))
     rules = alt.Chart(marks).mark_rule(strokeDash=[5, 3], strokeWidth=2)
     return [rules.encode(x="at_s:Q", color=colour, tooltip=told)]

@@ -46,13 +46,14 @@ def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Pa
     from sim import charts
 
     bins = drawn.binned(tables, pair)
-    names = drawn.telling(bins, MOST_ENGINES)
+    changes = drawn.marks(tables, pair)
+    names = drawn.telling(bins, MOST_ENGINES, changes)
     shown = bins.filter(bins["engine"].is_in([*names]))
     count = bins["engine"].n_unique()
     more = f", {len(names)} of {count} engines" if count > len(names) else ""
     title = f"{found.manifest['scenario']}: arm {found.arm}, pair {pair}{more}"
     try:
-        for path in charts.save(charts.timeline(shown, drawn.marks(tables, pair), title, names=names), chart):
+        for path in charts.save(charts.timeline(shown, changes, title, names=names), chart):
             click.echo(f"wrote {path}", err=True)
     except OSError as error:
         raise ScenarioError(f"cannot write charts at {chart}: {error.strerror or error}") from None

@@ -78,11 +78,11 @@ def binned(
     return pl.concat(frames)
 
 
-def telling(bins: pl.DataFrame, most: int) -> dict[int, str]:
+def telling(bins: pl.DataFrame, most: int, changes: pl.DataFrame | None = None) -> dict[int, str]:
     """Engines that tell the story of a large fleet, and what each is; all of them, unnamed, where they are no more.
 
-    By busy time the fullest, the emptiest and the one in the middle, then the one with the longest queue; further ones
-    evenly from the order of busy time.
+    By busy time the fullest, the emptiest and the one in the middle, then one that fails or leaves (of ``marks``) and
+    the one with the longest queue; further ones evenly from the order of busy time.
     """
     idle = [name for name in SHARES if name.startswith("idle") or name == "down"]
     busy = pl.sum_horizontal(pl.col(*SHARES).exclude(*idle))
@@ -91,10 +91,12 @@ def telling(bins: pl.DataFrame, most: int) -> dict[int, str]:
     if len(order) <= most:
         return dict.fromkeys(sorted(order), "")
     longest = found.sort("waiting", "engine", descending=[True, False])["engine"][0]
+    gone = [] if changes is None else changes.filter(pl.col("mark").is_in(["fail", "stop"]))["engine"].head(1).to_list()
     roles = [
         (order[-1], "fullest"),
         (order[0], "emptiest"),
         (order[len(order) // 2], "median"),
+        *((engine, "fails or leaves") for engine in gone),
         (longest, "longest queue"),
     ]
     ranks = np.linspace(0, len(order) - 1, most).round().astype(int)

@@ -140,11 +140,11 @@ def _completion(ev: Evidence) -> Figure | None:
 def _timeline(ev: Evidence, arm: str) -> Figure:
     tables = ev.tables[arm]
     bins = timeline.binned(tables, 0, regions=regions(ev.cell(arm)))
-    shown = timeline.telling(bins, MOST_ENGINES)
+    changes = timeline.marks(tables, 0)
+    shown = timeline.telling(bins, MOST_ENGINES, changes)
     count = bins["engine"].n_unique()
     own = bins.filter(pl.col("engine").is_in([*shown]))
     of = f", {len(shown)} of {count} engines" if count > len(shown) else ""
-    changes = timeline.marks(tables, 0)
     says = "; ".join(_engine(own, engine, role) for engine, role in shown.items())
     marked = ", ".join(f"{row['mark']} at {number(row['at_s'])} s" for row in changes.head(8).iter_rows(named=True))
     return Figure(

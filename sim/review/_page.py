@@ -1,35 +1,37 @@
-"""Page one: the ten things that a reader looks for in the first minute, and the warnings that belong beside them."""
+"""Page one: the ten things that a reader looks for in the first minute, a line of one or two plain sentences each.
+
+Recommendation; effect with its interval; chance of a regression and its trigger; runs and GPU-hours; decision rule;
+what is held equal; calibration error and region; the assumption that turns the answer; null control; a command to
+reproduce it all.
+"""
 
 from collections.abc import Iterator
 
-import polars as pl
-
-from sim.log.frames import Tables
 from sim.metrics import METRICS
+from sim.report.ledger import SAYS
 from sim.report.table import number
 from sim.review._assumptions import profile_of
 from sim.review._gather import OVERHEAD_H, Evidence
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
 from sim.review._risks import conditions
+from sim.review._warnings import warnings
 from sim.review.parts import parts
 from sim.review.parts._widths import widths
-from sim.review.parts._words import share, short
+from sim.review.parts._words import changed, share, words
 from sim.review.parts.predictions import p_harm
-from sim.review.parts.risk import worst_pairs
+from sim.review.parts.question import asked
+from sim.review.parts.risk import is_worse, worst_pairs
+from sim.review.parts.rule import planned_pairs
 from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import ablated
-from sim.scenario import check
-
-ONE_SESSION = 0.5
-"""Share of the makespan in which one session alone is left, above which it decides the wall time."""
 
 
 def review_of(ev: Evidence, command: str) -> Review:
     """The whole review of some evidence; ``command`` is what made it."""
-    judgement = judge(findings(ev), _pairs(ev) or 0)
+    judgement = judge(findings(ev), planned_pairs(ev))
     title = f"{ev.scenario.name}: {ev.candidate} against {ev.baseline}"
-    return Review(title, judgement, list(_page(ev, judgement, command)), parts(ev, command), list(_warnings(ev)))
+    return Review(title, judgement, list(_page(ev, judgement, command)), parts(ev, command), list(warnings(ev)))
 
 
 def findings(ev: Evidence) -> Findings:
@@ -50,92 +52,110 @@ def findings(ev: Evidence) -> Findings:
 
 
 def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
+    because = "; ".join(judgement.because)
+    yield Line("question", _question(ev), "1.1")
+    yield Line("recommendation", judgement.headline + (f", because {because}" if because else ""))
+    yield Line("predicted effect", _effect(ev), "7.1, 7.2")
+    sizes = "" if ev.sensitivity is None else sizes_said(ev.sensitivity)
+    yield Line(
+        "chance of a regression",
+        f"{_regression(ev)}{f' {sizes[0].upper()}{sizes[1:]}.' if sizes else ''}",
+        "7.1, 10.1" + (", 9.3" if sizes else ""),
+    )
     path, one, other = ev.change
-    metric = ev.primary.metric
-    engines = ev.cell(ev.baseline).engines
-    yield Line("question", f"does {ev.candidate} beat {ev.baseline} in {metric}, on {engines} engines?", "1.1")
     yield Line(
-        "recommendation",
-        judgement.headline + (", because " if judgement.because else "") + "; ".join(judgement.because),
+        "held equal",
+        f"Everything but {path}: {changed(path, one, other, ev)}. "
+        "Both arms of a pair get the same requests, lengths, delays and arrivals.",
+        "2.1, 2.3",
     )
-    paired = ev.primary.paired
-    means = f"{_number(ev.primary.baseline.mean)} -> {_number(ev.primary.candidate.mean)} {METRICS[metric].unit}"
-    ratio = "none" if paired.ratio is None else f"{paired.ratio:.3f}"
-    interval = "" if paired.lo is None else f" [{paired.lo:.3f}, {paired.hi:.3f}]"
-    _, inputs, form = widths(ev)
-    apart = f"inputs alone: {inputs.says}; model form: {form.says}"
-    yield Line("predicted ratio", f"{ratio}{interval}, {means}; simulated, {ev.pairs} pairs; {apart}", "7.1, 7.2")
-    harmed = share(p_harm(ev, ev.primary))
-    yield Line(
-        f"P(harm > {ev.lines.harm:.0%}) in a pair", f"{harmed}; P(mean worse) {share(paired.p_mean_worse)}", "7.1"
-    )
-    yield Line("main risk", _risk(ev), "10.1")
-    yield Line("held equal", f"everything but {path}: {short(one)} -> {short(other)}", "2.1")
-    said = "no arm takes the mechanism away" if ev.ablation is None else ablated(ev, ev.ablation)
-    yield Line("why", said, "8.2, 8.3" if ev.ablation is None else "8.2, 8.4")
-    found = ev.sensitivity
-    turns = [ev.no_sensitivity] if found is None else [flips_said(ev, found), sizes_said(found)]
-    source = "4.1" if found is None else "9.1, 9.3" if found.break_evens else "9.1"
-    yield Line("assumption that flips it", "; ".join(filter(None, turns)), source)
-    yield Line("cost of the real runs", _cost(ev), "11.1")
-    sealed = "not sealed yet" if ev.sealed is None else f"sealed: {ev.sealed.digest[:16]}"
-    yield Line("decision rule", f"part 12, {sealed}")
+    yield Line("why", _why(ev), "8.1, 8.2" if ev.ablation is None else "8.1, 8.4")
+    yield Line("assumption that flips it", *_flips(ev))
+    yield Line("real runs and their cost", _cost(ev), "11.1" if ev.plan else "")
+    yield Line("decision rule", _rule(ev), "1.1")
     yield Line("calibration", _calibration(ev), "6.1, 6.2")
-    held = [each for each in ev.checks if each.held is not None]
-    passed = sum(each.held is True for each in held)
-    controls = [each for each in ev.checks if each.name == "null control"]
-    said = "; ".join(
-        each.says + ("" if each.held is None else ": holds" if each.held else ": FAILS") for each in controls
-    )
-    yield Line("null control", f"{said} ({passed} of {len(held)} checks hold)", "5.1")
+    yield Line("null control", _controls(ev), "5.1")
     yield Line("reproduce", command, "16.1")
 
 
-def _risk(ev: Evidence) -> str:
+def _question(ev: Evidence) -> str:
+    metric = METRICS[ev.primary.metric]
+    found = asked(ev)
+    first = f"{found} " if found else ""
+    better = "" if metric.better == "none" else f"; {metric.better} is better"
+    return (
+        f"{first}Proposed is arm {ev.candidate}, compared with arm {ev.baseline} on {ev.cell(ev.baseline).engines} "
+        f"engines; {metric.name} decides{better}."
+    )
+
+
+def _effect(ev: Evidence) -> str:
+    metric, paired = ev.primary.metric, ev.primary.paired
+    means = f"{_number(ev.primary.candidate.mean)} against {_number(ev.primary.baseline.mean)}{_unit(ev)}"
+    if paired.ratio is None:
+        return f"There is no ratio of {metric}; the means are {means}, simulated, {ev.pairs} pairs."
+    between = "" if paired.lo is None else f" [{paired.lo:.3f}, {paired.hi:.3f}]"
+    _, inputs, form = widths(ev)
+    return (
+        f"{metric} of {ev.candidate} is {paired.ratio:.3f}{between} times that of {ev.baseline}: {means}. "
+        f"Simulated in {ev.pairs} pairs (the same requests through both arms). The interval is of chance alone; "
+        f"beside it, of the inputs: {inputs.says}; of the model form (what is not modelled): {form.says}."
+    )
+
+
+def _regression(ev: Evidence) -> str:
+    """How often, and by what."""
+    size = ev.primary.logs.size
+    harmed = p_harm(ev, ev.primary)
+    if harmed is None:
+        return "No pair has a ratio."
+    often = f"{ev.candidate} loses more than {ev.lines.harm:.0%} in {round(harmed * size)} of {size} simulated pairs"
+    mean = ev.primary.paired.p_mean_worse
+    return f"{often}{'' if mean is None else f'; its mean is worse with probability {share(mean)}'}. {_trigger(ev)}"
+
+
+def _trigger(ev: Evidence) -> str:
     metric = ev.primary.metric
-    lower = METRICS[metric].better == "lower"
     placed = [
         each for each in ev.result.placements if each.candidate == ev.candidate and each.ratio.get(metric) is not None
     ]
-    bad = [each for each in placed if ((each.ratio[metric] or 1) > 1) == lower and each.ratio[metric] != 1]
-    if bad:
+    if bad := [each for each in placed if is_worse(ev, each.ratio[metric])]:
         likely = sum(each.p_exact for each in bad)
-        names = ", ".join(f"{each.name} ({each.ratio[metric]:.3f})" for each in bad)
-        return f"keys fall {names}: {likely:.1%} of placements under a uniform hash"
+        names = words([f"{each.name} (ratio {each.ratio[metric]:.3f})" for each in bad])
+        return f"Trigger: the hash puts the keys on the engines as {names}, which it does in {likely:.1%} of all cases."
     if placed:
-        return "no placement class of the keys is worse"
+        return "In no way in which the hash can put the keys on the engines it is worse on average."
     if (found := conditions(ev)) and found[0].is_worse and found[0].ratio is not None:
-        return f"{found[0].says} ({found[0].ratio:.3f}): {found[0].frequency:.1%} of the stated workload"
+        first = found[0]
+        return f"Trigger: {first.says} (ratio {first.ratio:.3f}), which holds in {first.frequency:.1%} of the pairs."
     worst = worst_pairs(ev)
-    return f"worst of {ev.pairs} pairs: {worst[0][1]} (pair {worst[0][0]})" if worst else "no pair has a ratio"
-
-
-def _pairs(ev: Evidence) -> int | None:
-    need = _need(ev)
-    return None if need is None else need[0]
-
-
-def _need(ev: Evidence) -> tuple[int, float, bool] | None:
-    """Pairs and GPU-hours for the smallest effect of interest; whether they are blocked on placement."""
-    if ev.plan is None:
-        return None
-    need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)
-    if need.blocked is not None and need.gpu_hours_blocked is not None and need.blocked < need.real:
-        return need.blocked, need.gpu_hours_blocked, True
-    return need.real, need.gpu_hours, False
+    if not worst:
+        return ""
+    (pair, ratio), *_ = worst
+    if is_worse(ev, float(ratio)):
+        return f"The worst pair is number {pair}, with ratio {ratio}; no trigger is known beside chance."
+    return f"No pair is worse; the least gain is in pair {pair}, with ratio {ratio}."
 
 
 def _cost(ev: Evidence) -> str:
-    need = _need(ev)
-    if need is None or ev.plan is None:
-        return f"no plan: {ev.no_plan}"
-    pairs, hours, blocked = need
-    cost = ev.plan.cost
-    how = ", blocked on placement" if blocked else ""
+    """Of the smallest effect of interest; what planning by placement saves, where it is not planned so already."""
+    if ev.plan is None:
+        return f"No plan: {ev.no_plan}."
+    cost, pairs = ev.plan.cost, planned_pairs(ev)
+    need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)
+    is_blocked = pairs != need.real
+    hours = need.gpu_hours_blocked if is_blocked and need.gpu_hours_blocked is not None else need.gpu_hours
+    saved = ""
+    if not is_blocked and need.blocked is not None and need.blocked < need.real and need.gpu_hours_blocked is not None:
+        saved = (
+            f" If pairs are planned by where the hash puts the keys (client.blocking), {need.blocked} pairs "
+            f"and {need.gpu_hours_blocked:,.1f} GPU-hours do."
+        )
     return (
-        f"{pairs} pairs{how} x 2 arms x {cost.gpus} GPUs x {60 * (cost.run_h + OVERHEAD_H):.1f} min "
-        f"+ {cost.failure_rate:.0%} = {hours:,.1f} GPU-hours "
-        f"to see {ev.plan.effect:+.1%} with {ev.plan.wanted:.0%} power"
+        f"{pairs} pairs{', planned by where the hash puts the keys' if is_blocked else ''} = {2 * pairs} runs "
+        f"x {cost.gpus} GPUs x {60 * (cost.run_h + OVERHEAD_H):.1f} min + {cost.failure_rate:.0%} for failed runs "
+        f"= {hours:,.1f} GPU-hours, to show an effect of {ev.plan.effect:+.1%} with a probability of "
+        f"{ev.plan.wanted:.0%}.{saved}"
     )
 
 
@@ -144,30 +164,53 @@ def _calibration(ev: Evidence) -> str:
     said = []
     for name, profile in profiles.items():
         errors = profile.error_percent or {}
-        off = ", ".join(f"{phase} {mean:g} %" for phase, (mean, _) in errors.items()) or "error not stated"
-        said.append(f"{name}: {profile.status}, {off}")
+        off = ", ".join(f"{mean:g} % in {phase}" for phase, (mean, _) in errors.items()) or "not stated"
+        said.append(f"step times of profile {name} are {profile.status}, their mean error on unseen steps is {off}")
     inside = min(each.inside_share for each in ev.coverage.values())
-    return f"{'; '.join(said) or 'no profile: step times are not measured'}; {inside:.1%} of the time inside the region"
+    steps = words(said) or "step times come from no profile: they are not measured"
+    region = f"{inside:.1%} of the simulated busy time is inside the region that was measured"
+    return f"{steps[0].upper()}{steps[1:]}. {region}."
 
 
-def _warnings(ev: Evidence) -> Iterator[str]:
-    """What the run and the scenario say, and wall time that one session decides."""
-    # What a contrast says of few or skewed pairs, the result has said of every arm.
-    notes = [each for each in ev.found.notes if "bootstrap" not in each]
-    found = [*ev.result.warnings, *notes, *check(ev.scenario).warnings]
-    yield from dict.fromkeys(found)
-    for name, tables in ev.tables.items():
-        if (alone := left_alone(tables)) > ONE_SESSION:
-            yield f"arm {name}: one session alone is left for {alone:.0%} of the makespan: it decides the wall time"
+def _controls(ev: Evidence) -> str:
+    held = [each for each in ev.checks if each.held is not None]
+    passed = sum(each.held is True for each in held)
+    controls = [each for each in ev.checks if each.name == "null control"]
+    ran = [f"{each.says} ({'holds' if each.held else 'FAILS'})" for each in controls if each.held is not None]
+    others = len(controls) - len(ran)
+    left = f" {others} do not apply here." if others else ""
+    return f"{passed} of {len(held)} checks hold. Null controls: {'; '.join(ran) or 'none could be run'}.{left}"
 
 
-def left_alone(tables: Tables) -> float:
-    """Share of the makespan between the end of the last session but one and that of the last; mean over pairs."""
-    ends = tables.requests.group_by("pair", "session").agg(end=pl.col("ended_s").max()).sort("pair", "end")
-    last = ends.group_by("pair", maintain_order=True).tail(2).group_by("pair", maintain_order=True)
-    gaps = last.agg(gap=pl.col("end").max() - pl.col("end").min()).join(tables.replications, on="pair")
-    lasting = gaps.filter(pl.col("makespan_s") > 0)
-    return float((lasting["gap"] / lasting["makespan_s"]).to_numpy().mean()) if lasting.height else 0.0
+def _why(ev: Evidence) -> str:
+    """The lines of the ledger that moved most, and what is left of them without the mechanism."""
+    total = ev.ledger[-1].baseline_s
+    moved = sorted(ev.ledger[:-1], key=lambda each: -abs(each.difference.mean or 0.0))[:2]
+    parts = words([f"{SAYS[each.line]} {(each.difference.mean or 0.0) / total:+.1%}" for each in moved])
+    said = "No run takes the mechanism alone away." if ev.ablation is None else ablated(ev, ev.ablation)
+    return f"Engine time moves most in these, as shares of all that {ev.baseline} takes: {parts}. {said}"
+
+
+def _flips(ev: Evidence) -> tuple[str, str]:
+    """Of the sensitivity analysis, and the table that it is read from."""
+    found = ev.sensitivity
+    said = ev.no_sensitivity if found is None else flips_said(ev, found)
+    return said, "4.1" if found is None else "9.1"
+
+
+def _rule(ev: Evidence) -> str:
+    lines = ev.lines
+    sealed = "Not sealed yet (windtunnel seal)." if ev.sealed is None else f"Sealed as {ev.sealed.digest[:16]}."
+    return (
+        "By the interval of the real pairs' ratio, more than 1 for better: adopt as an option if it lies above "
+        f"{1 - lines.harm:.2f} with a mean above {1 + lines.interest:.2f}; as the default if it lies above 1.00; "
+        f"reject if it lies below {1 + lines.harm:.2f}; else extend once (whole rule: part 12). {sealed}"
+    )
+
+
+def _unit(ev: Evidence) -> str:
+    unit = METRICS[ev.primary.metric].unit
+    return "" if unit in ("1", "") else f" {unit}"
 
 
 def _number(value: float | None) -> str:

@@ -13,8 +13,12 @@ from sim.errors import ScenarioError
 from sim.review._figures import Figure
 from sim.review._model import Review, Table
 
-BRIEF = ("2.1", "7.1", "8.2", "8.4", "17.1", "17.2", "17.6")
-"""Tables that the Markdown has besides page one, and those below them, as 17.2.1 of several cells."""
+BRIEF = ("7.1", "8.2", "8.4", "17.1", "17.2", "17.6")
+"""Tables that the Markdown has besides page one, folded, and those below them, as 17.2.1 of several cells."""
+LIMIT = 60_000
+"""Characters of the Markdown; a comment on GitHub may have 65,536."""
+MOST_WARNINGS = 8
+"""In the Markdown; the page has them all."""
 
 
 def html(review: Review, drawn: dict[str, Figure]) -> str:
@@ -38,11 +42,16 @@ def html(review: Review, drawn: dict[str, Figure]) -> str:
 
 
 def markdown(review: Review) -> str:
-    """Page one, the tables that decide, the rule and the warnings."""
+    """Page one and the warnings; folded, the tables that decide, as far as a comment has room, and the rule."""
     tables = [table for part in review.parts for table in part.tables]
-    rule = next(part.fixed for part in review.parts if part.number == 12)
+    rule = next((part.fixed for part in review.parts if part.number == 12), "")
     brief = [each for each in tables if any(each.id == name or each.id.startswith(f"{name}.") for name in BRIEF)]
-    return _environment().get_template("review.md.j2").render(review=review, tables=brief, rule=rule)
+    template = _environment().get_template("review.md.j2")
+    while True:
+        text = template.render(review=review, tables=brief, rule=rule, most=MOST_WARNINGS)
+        if len(text) <= LIMIT or not brief:
+            return text
+        brief.remove(max(brief, key=lambda each: len(each.rows)))
 
 
 def write(review: Review, drawn: dict[str, Figure], folder: Path) -> list[Path]:

@@ -1,12 +1,13 @@
 """Part 1: what is asked, and what counts as an answer."""
 
+import re
+
 from sim.review._gather import Evidence
 from sim.review._model import Part, Table
 
 
 def question(ev: Evidence) -> Part:
     """1: what is asked, and what counts as an answer."""
-    asked = _comment(ev)
     lines = ev.lines
     rows = [
         ("decides", ev.primary.metric),
@@ -14,7 +15,14 @@ def question(ev: Evidence) -> Part:
         ("harm", f"{-lines.harm:.0%}"),
         ("counts as equal", f"within {lines.equal:.0%}"),
     ]
-    return Part(1, "Question and decision", asked, [Table("1.1", "What counts", ("line", "value"), rows)])
+    return Part(1, "Question and decision", _comment(ev), [Table("1.1", "What counts", ("line", "value"), rows)])
+
+
+def asked(ev: Evidence) -> str:
+    """The first sentence of the scenario's comment; empty where it has none."""
+    first = next(iter(_comment(ev)), "")
+    found = re.match(r".*?[.?!](?=\s|$)", first)
+    return found.group() if found else first and f"{first}."
 
 
 def _comment(ev: Evidence) -> list[str]:

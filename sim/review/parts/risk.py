@@ -129,3 +129,8 @@ def worst_pairs(ev: Evidence) -> list[tuple[str, str]]:
     found = log_ratios(ev.found.baseline, ev.found.candidate, metric)
     rows = found.sort("log_ratio", descending=METRICS[metric].better == "lower").head(WORST).rows()
     return [(str(pair), f"{math.exp(log_ratio):.3f}") for pair, log_ratio in rows]
+
+
+def is_worse(ev: Evidence, ratio: float | None) -> bool:
+    """Whether a ratio of the metric that decides is on its bad side."""
+    return ratio is not None and (ratio > 1 if METRICS[ev.primary.metric].better == "lower" else ratio < 1)

@@ -190,3 +190,6 @@ def test_engines_that_tell_the_story(found: list[tuple[float, int]], most: int) 
     if most > 3:
         longest = max(waiting for _, waiting in found)
         assert any(found[engine][1] == longest for engine in chosen)
+        for gone in (0, len(found) - 1):
+            changes = pl.DataFrame({"at_s": [1.0, 2.0], "engine": [-1, gone], "mark": ["flush", "fail"]})
+            assert gone in timeline.telling(pl.DataFrame(rows), most, changes)

@@ -14,7 +14,7 @@ from sim.errors import ScenarioError
 from sim.log.frames import read_logs
 from sim.report.contrast import Lines
 from sim.report.ledger import SAYS
-from sim.review._page import left_alone
+from sim.review._warnings import left_alone
 from tests.sim.six_requests import six_requests
 from tests.sim.web import Page, loads_nothing
 
@@ -88,7 +88,9 @@ def test_every_number_leads_to_a_table(found) -> None:
     assert sources <= tables.keys()
     for table in tables.values():
         assert {len(row) for row in table.rows} == {len(table.head)}
-    ratio = next(line.says for line in found.page if line.field == "predicted ratio").split()[0]
+    ratio = re.search(
+        r" is (\S+) \[", next(line.says for line in found.page if line.field == "predicted effect")
+    ).group(1)
     assert ratio in tables["7.1"].rows[0]
     assert ratio in found.judgement.headline or found.judgement.is_refused
 
@@ -136,17 +138,62 @@ def test_checks_hold_and_are_shown(evidence) -> None:
 
 
 def test_markdown_fits_a_comment(found) -> None:
-    """Page one, three tables, the rule: under 8,000 characters, without scripts or pictures."""
+    """Page one; folded, the tables that decide and the rule: a screen or two, without scripts or pictures."""
     text = review.markdown(found)
     assert text.startswith("# slime-group-affinity: group against sample\n")
     assert len(text) < 8000
+    assert re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL).count("\n") <= 35
+    assert text.count("\n") <= 80
     assert "<script" not in text
     assert "](" not in text
     tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
-    assert len(tables) == 4
-    assert text.count("\n\n|") == 4  # a table begins after an empty line, or it is none
+    assert len(tables) == 3
+    assert text.count("\n\n|") == 3  # a table begins after an empty line, or it is none
     for table in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1
+    folded = re.findall(r"<details><summary>(.*?)</summary>(.*?)</details>", text, re.DOTALL)
+    assert [name for name, _ in folded] == [
+        "Table 7.1: Predictions, 12 pairs",
+        "Table 8.2: Mechanisms",
+        "Decision rule",
+    ]
+    assert text.count("<details>") == text.count("</details>") == 3
+
+
+def test_markdown_never_outgrows_a_comment(found) -> None:
+    """However many metrics and warnings there are: the longest table goes first, and page one stays."""
+    rows = [("a metric with a name", *["1.234 ± 0.005"] * 9)] * 900
+    parts = [
+        replace(part, tables=[replace(each, rows=rows) for each in part.tables]) if part.number in (7, 8) else part
+        for part in found.parts
+    ]
+    long = replace(found, parts=parts, warnings=[f"warning {number}" for number in range(50)])
+    text = review.markdown(long)
+    assert len(text) < 65_536
+    assert "predicted effect" in text
+    assert "Decision rule" in text
+    assert "- and 42 more, in the page" in text
+
+
+def test_page_one_answers_the_first_minute(found) -> None:
+    """Ten things that readers look for, a line each, of a few sentences, with a table behind every number."""
+    lines = {line.field: line for line in found.page}
+    wanted = {
+        "recommendation": r"^(RUN|DO NOT RUN|No recommendation)",
+        "predicted effect": r"_per_s of group is \d\.\d+ \[.*\] times that of sample: .* against .* 1/s. Simulated",
+        "chance of a regression": r"loses more than 3% in \d+ of 12 simulated pairs.*: the hash puts the keys .*%",
+        "real runs and their cost": r"\d+ runs x 2 GPUs x .* min .* = .* GPU-hours",
+        "decision rule": r"above 0.97 with a mean above 1.05.*below 1.03",
+        "held equal": r"Everything but client.key_scope: session in sample, group in group. .* same requests",
+        "calibration": r"mean error on unseen steps is .* %.*of the simulated busy time is inside the region",
+        "assumption that flips it": ".",
+        "null control": r"\d+ of \d+ checks hold.*holds",
+        "reproduce": r"^windtunnel review ",
+    }
+    for field, pattern in wanted.items():
+        assert re.search(pattern, lines[field].says), field
+        assert lines[field].source or field == "recommendation"
+    assert "key a group beat one key a sample" in lines["question"].says
 
 
 def test_the_same_bytes_again(evidence, page: str) -> None:

@@ -186,7 +186,9 @@ def test_the_decision_flips_where_it_does(drawn) -> None:
     shown = review.review_of(drawn, "x")
     line = next(each for each in shown.page if each.field == "assumption that flips it")
     assert line.says.startswith("fleet.engine.cost.per_sequence_ms = 4 (0.8")
-    assert "sizes that turn it: groups < " in line.says
+    risk = next(each for each in shown.page if each.field == "chance of a regression")
+    assert "Sizes that turn it: groups < " in risk.says
+    assert risk.source.endswith("9.3")
     rows = next(part for part in shown.parts if part.number == 9).tables[0].rows
     assert [row[-1] for row in rows if row[1].endswith("per_sequence_ms")] == ["", "FLIPS"]
 
@@ -260,7 +262,7 @@ def test_three_widths_stay_apart(exact, drawn) -> None:
         shown = review.review_of(found, "x")
         part = next(each for each in shown.parts if each.number == 7)
         assert [row[0] for row in part.tables[1].rows] == ["simulation noise", "input uncertainty", "model form"]
-        line = next(each.says for each in shown.page if each.field == "predicted ratio")
+        line = next(each.says for each in shown.page if each.field == "predicted effect")
         assert part.tables[1].rows[1][1] in line
         assert "model form" in line
     assert part.tables[1].rows[1][1] != part.tables[1].rows[0][1]
