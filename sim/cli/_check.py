@@ -25,7 +25,7 @@ def check(scenario: str, overrides: tuple[str, ...]) -> None:
 
     made = load_scenario(scenario, overrides)
     checked = check_cells(made)
-    if made.has_sweep:
+    if made.sweep is not None:
         load_sweep(scenario, overrides)
     click.echo(dump(resolved_document(made)), nl=False)
     for line in (*_differences(made), *_facts(made, checked)):

@@ -26,10 +26,8 @@ from sim.engine._decodes import FAR
 from sim.engine._tree import Node
 from sim.engine.radix_cache import RadixCache
 from sim.engine.request import Request
-from sim.engine.spec import EngineSpec
+from sim.engine.spec import KEY_HEADER, EngineSpec
 
-KEY_HEADER = "x-smg-routing-key"
-"""The header in which SGLang reads a routing key."""
 MOST_MATCHED = 128
 """``lpm``: more waiting requests than this are not matched."""
 IN_BATCH_TOKENS = 32

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Visibility = Literal["at_schedule", "after_prefill", "deferred"]
 QueueOrder = Literal["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key"]
+KEY_HEADER: Final = "x-smg-routing-key"
+"""The header in which SGLang's queue order reads a routing key."""
 
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "vllm": {

@@ -20,7 +20,7 @@ from sim.scenario._cell import Cell
 from sim.scenario._errors import PlacedError, placed
 from sim.scenario._fleet import EngineType, kv_tokens, shape_of
 from sim.scenario._load import Scenario
-from sim.scenario._rules import explicit_keys, reads_key
+from sim.scenario._rules import explicit_keys, queues_read_keys, reads_key
 
 ENOUGH_GROUPS: Final = 60
 """Groups below which a 95 % quantile over them is little else than the slowest one."""
@@ -219,7 +219,7 @@ def _keys(cell: Cell) -> Iterator[str]:
         yield f"{kind} is keyed, and key_scope request gives every request a key of its own: no affinity"
     elif headers and not reads_key(cell):
         yield f"unkeyed requests: the client sends {cell.client.header}, {kind} reads {', '.join(headers)}"
-    elif not headers and cell.client.keys and not _queues_read_keys(cell):
+    elif not headers and cell.client.keys and not queues_read_keys(cell):
         yield f"client.keys has no effect: {kind} reads no routing key"
 
 
@@ -259,16 +259,11 @@ def _said_idle(cell: Cell) -> Iterator[str]:
 def _unread(scenario: Scenario) -> Iterator[str]:
     """A scope, a header or a salt that somebody wrote down should matter to some arm, its policy or its engines."""
     cells = scenario.arms.values()
-    if any(cell.router.policy.key_headers for cell in cells) or any(map(_queues_read_keys, cells)):
+    if any(cell.router.policy.key_headers for cell in cells) or any(map(queues_read_keys, cells)):
         return
     for key in ("key_scope", "header", "key_salt"):
         if any((each.data.get("client") or {}).get(key) for each in scenario.documents.values()):
             yield f"client.{key} has no effect: the policy of no arm reads a routing key"
-
-
-def _queues_read_keys(cell: Cell) -> bool:
-    """SGLang can sort those that wait by their routing keys."""
-    return any(kind.engine.queue_order == "routing-key" for kind in cell.fleet)
 
 
 def _deadline(scenario: Scenario) -> Iterator[str]:
@@ -321,14 +316,19 @@ def resolved_document(scenario: Scenario) -> dict[str, Any]:
         if name in scenario.ablations:
             arms[name][KEY] = scenario.ablations[name].document
     stated = {"assumptions": [each.document for each in scenario.assumptions]} if scenario.assumptions else {}
-    warm_up = {} if scenario.warm_up_s is None else {"warm_up_s": scenario.warm_up_s}
-    stop = {} if scenario.stop is None else {"stop": scenario.stop.model_dump()}
+    replications = {
+        "pairs": scenario.pairs,
+        "seed": scenario.seed,
+        "stop": None if scenario.stop is None else scenario.stop.model_dump(),
+        "warm_up_s": scenario.warm_up_s,
+    }
     return {
         "name": scenario.name,
         **cell,
         "arms": arms,
         "baseline": scenario.baseline,
-        "replications": {"pairs": scenario.pairs, "seed": scenario.seed, **stop, **warm_up},
+        "replications": replications,
+        "sweep": None if scenario.sweep is None else scenario.sweep.model_dump(exclude_defaults=True),
         **stated,
         "metrics": list(scenario.metrics),
         "real_run_noise": scenario.real_run_noise,

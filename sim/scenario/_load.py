@@ -13,7 +13,15 @@ from sim.scenario._assumed import Assumption, check_field, check_place, lay, pla
 from sim.scenario._cell import Cell, make
 from sim.scenario._errors import PlacedError
 from sim.scenario._find import locate
-from sim.scenario._model import MOST_PAIRS, CellModel, ScenarioModel, StopModel, validate_cell, validate_scenario
+from sim.scenario._model import (
+    MOST_PAIRS,
+    CellModel,
+    ScenarioModel,
+    StopModel,
+    SweepModel,
+    validate_cell,
+    validate_scenario,
+)
 from sim.scenario._presets import expand
 from sim.scenario._rules import check_cell
 from sim.scenario._yaml import Document, Origin, read
@@ -51,8 +59,8 @@ class Scenario:
     """Start of each replication that is not measured."""
     stop: StopModel | None = None
     """When there are enough pairs; None: after ``pairs``."""
-    has_sweep: bool = False
-    """The file names variants, for ``load_sweep``."""
+    sweep: SweepModel | None = None
+    """The variants that the file names, for ``load_sweep``."""
     assumptions: tuple[Assumption, ...] = ()
     """What the file takes for given, in its words."""
     ablations: Mapping[str, Ablates] = field(default_factory=dict)
@@ -165,7 +173,7 @@ def assemble(document: Document, path: Path) -> Scenario:
         documents=documents,
         warm_up_s=model.replications.warm_up_s,
         stop=model.replications.stop,
-        has_sweep=model.sweep is not None,
+        sweep=model.sweep,
         assumptions=tuple(_assumptions(model, document)),
         ablations=ablations(document, arms),
     )

@@ -167,6 +167,12 @@ class SweepModel(Closed):
         default_factory=list, description="Combinations that are left out: those that agree in all fields named here."
     )
 
+    @model_validator(mode="after")
+    def _check_any(self) -> "SweepModel":
+        if not (self.vary or self.zip or self.cells):
+            raise refuse("names nothing that varies: give vary, zip or cells, or take the block away")
+        return self
+
 
 class AssumptionModel(Closed):
     """Something that the scenario takes for given: how it is known, and within which range it may lie."""

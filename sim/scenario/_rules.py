@@ -1,5 +1,6 @@
 """Rules between the parts of one cell that it must keep before it may run."""
 
+from sim.engine.spec import KEY_HEADER
 from sim.keys import group_keys
 from sim.rng import Streams
 from sim.scenario._cell import Cell
@@ -33,11 +34,18 @@ def reads_key(cell: Cell) -> bool:
     return cell.client.header in headers
 
 
+def queues_read_keys(cell: Cell) -> bool:
+    """Whether engines sort those that wait by the header that the client sends, as SGLang can."""
+    sorts = any(kind.engine.queue_order == "routing-key" for kind in cell.fleet)
+    return sorts and cell.client.header == KEY_HEADER
+
+
 def _check_keys(cell: Cell) -> None:
     client, policy = cell.client, cell.router.policy
-    if client.scope == "group" and not policy.key_headers:
-        raise PlacedError(("client", "key_scope"), "group needs a policy that reads a routing key; this one reads none")
-    if client.scope == "group" and not reads_key(cell):
+    if client.scope == "group" and not reads_key(cell) and not queues_read_keys(cell):
+        if not policy.key_headers:
+            message = "group needs a policy that reads a routing key; this one reads none"
+            raise PlacedError(("client", "key_scope"), message)
         known = ", ".join(policy.key_headers)
         raise PlacedError(("client", "header"), f"the policy does not read {client.header!r}; it reads {known}")
     if client.unkeyed_share and client.blocking != "none":

@@ -274,3 +274,14 @@ def test_keys_of_the_users_own(tmp_path: Path) -> None:
     load_scenario(tmp_path / "s.yaml", ("client.keys={0: a, 1: a, 2: b}",))
     header = failure(tmp_path, GOOD, ("client.header=x-other",))
     assert "the policy does not read 'x-other'; it reads x-smg-routing-key" in header
+
+
+def test_queues_that_sort_by_keys_are_enough_for_a_group_scope(tmp_path: Path) -> None:
+    """The policy reads no key, the queues of the engines do, in one header."""
+    sorts = ("router.policy.kind=round_robin", "fleet.engine.preset=sglang", "fleet.engine.queue_order=routing-key")
+    with_file = failure(tmp_path, GOOD, ("router.policy.kind=round_robin",))
+    assert "group needs a policy that reads a routing key" in with_file
+    scenario = load_scenario(tmp_path / "s.yaml", sorts)
+    assert not any("key_scope" in each for each in check(scenario).warnings)
+    refused = failure(tmp_path, GOOD, (*sorts, "client.header=x-session-id"))
+    assert "group needs a policy that reads a routing key" in refused

@@ -65,7 +65,10 @@ def test_a_resolved_scenario_is_a_scenario(name: str, tmp_path: Path) -> None:
         (tmp_path / "traces").symlink_to(scenario.path.parent / "traces")
     file = tmp_path / "again.yaml"
     file.write_text(dump(resolved_document(scenario)))
+    assert all(f"\n  {key}:" in file.read_text() for key in ("stop", "warm_up_s"))
+    assert "\nsweep:" in file.read_text()
     again = load_scenario(file)
+    assert (again.stop, again.warm_up_s, again.sweep) == (scenario.stop, scenario.warm_up_s, scenario.sweep)
     assert {arm: cell.hash for arm, cell in again.arms.items()} == {
         arm: cell.hash for arm, cell in scenario.arms.items()
     }

@@ -123,6 +123,8 @@ def test_components_and_arms_can_be_varied(path: Path) -> None:
         ("sweep: {vary: {fleet.engines: {first: 1, last: 8, steps: 3, scle: log}}}", "did you mean 'scale'"),
         ("sweep: {cells: {one: {fleet.engines: 3}, two: {fleet.engines: 3}}}", "'two' is the same world as 'one'"),
         ("sweep: {vry: {fleet.engines: [3]}}", "did you mean 'vary'"),
+        ("sweep: {}", r"small.yaml:15: sweep: names nothing that varies"),
+        ("sweep: {exclude: [{fleet.engines: 2}]}", "names nothing that varies"),
         ("", "has no sweep block"),
     ],
 )
