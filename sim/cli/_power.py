@@ -83,12 +83,25 @@ def power(
 
 
 def _two(paths: Sequence[Path]) -> Sequence[Path]:
-    from sim.report.sides import results_below
-
-    if len(paths) == 1:
-        paths = results_below(paths[0]) if paths[0].is_dir() else paths
-    if len(paths) != 2:
+    """The results of two arms, baseline first."""
+    if len(paths) == 2:
+        return paths
+    if len(paths) > 2:
         raise ScenarioError(
-            f"a spread is that of two arms: name two results, or a folder that holds two, not {len(paths)}"
+            f"a pair is one run of each of two arms: name two results, baseline first, not {len(paths)}"
         )
-    return paths
+    [path] = paths
+    if not path.exists():
+        raise ScenarioError(f"no such result: {path}")
+    from sim.report.sides import arm_of, results_below
+
+    found = results_below(path) if path.is_dir() else []
+    if found == [path] or not path.is_dir():
+        raise ScenarioError(f"{path} is the result of one arm: name that of the other one too, baseline first")
+    if len(found) != 2:
+        names = ", ".join(f"{each.name} ({arm_of(each)})" for each in found)
+        raise ScenarioError(
+            f"{path} holds {len(found)} results, not those of two arms: "
+            + (f"name two of them, baseline first: {names}" if found else "run the scenario, or name its results")
+        )
+    return found

@@ -90,12 +90,17 @@ def results_below(path: Path) -> list[Path]:
     return sorted(each.parent for each in path.glob("*/manifest.json") if not each.parent.name.startswith("."))
 
 
+def arm_of(result: Path) -> str:
+    """The arm, or arms, that a stored result is of."""
+    return _arm(_manifest(result), result)
+
+
 def _stored(path: Path) -> Side:
     found = results_below(path)
     if not found:
         raise ScenarioError(f"{path} holds no result: no manifest.json there or one folder below")
     if len(found) > 1:
-        names = ", ".join(f"{each.name} ({_arm(_manifest(each), each)})" for each in found)
+        names = ", ".join(f"{each.name} ({arm_of(each)})" for each in found)
         raise ScenarioError(f"{path} holds {len(found)} results, name one: {names}")
     manifest, rows = _manifest(found[0]), store.read_values(found[0])
     known = [name for name in METRICS if name in rows.columns]

@@ -1,6 +1,7 @@
 """What ``compare`` and ``power`` print, and their exit codes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -81,11 +82,28 @@ def test_power_prints_pairs_with_and_without_noise_and_blocking(capsys, arms) ->
     assert (document["spread"]["run_noise"], document["effect"]) == (0.1, 0.04)
 
 
-def test_power_needs_two_arms(capsys, arms) -> None:
-    """One result alone has no pairs."""
-    code, _, err = call(capsys, "power", arms[0])
-    assert code == 1
-    assert "that of two arms" in err
+def test_power_needs_two_arms(capsys, arms, tmp_path) -> None:
+    """One result alone, three, a folder of one or of none: each says what is missing, and names what is there."""
+    both = Path(arms[0]).parent
+    for path in map(Path, arms):
+        shutil.copytree(path, tmp_path / "three" / path.name)
+    shutil.copytree(arms[0], tmp_path / "three" / "again")
+    shutil.copytree(arms[0], tmp_path / "one" / "alone")
+    (tmp_path / "none").mkdir()
+    for asked, said in (
+        ([arms[0]], f"{arms[0]} is the result of one arm: name that of the other one too, baseline first"),
+        ([*arms, arms[0]], "name two results, baseline first, not 3"),
+        ([both / "nowhere"], "no such result"),
+        (
+            [tmp_path / "one"],
+            "holds 1 results, not those of two arms: name two of them, baseline first: alone (sample)",
+        ),
+        ([tmp_path / "none"], "holds 0 results, not those of two arms: run the scenario"),
+        ([tmp_path / "three"], "again (sample)"),
+    ):
+        code, out, err = call(capsys, "power", *map(str, asked))
+        assert (code, out) == (1, "")
+        assert said in err
     assert call(capsys, "power")[0] == 2
     assert call(capsys, "power", *arms, "--power", "1")[0] == 2
 
