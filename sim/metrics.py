@@ -337,7 +337,8 @@ _ROUTER = (
         "s",
         "none",
         "decisions",
-        "Mean age, at decisions, of the reading in the chosen engine's last report; none without reports.",
+        "Mean age, at decisions, of the reading in the chosen engine's last report; none without reports, or "
+        "where the policy reads none.",
         pl.col("signal_age_s").mean(),
     ),
     Metric(

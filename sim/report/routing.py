@@ -1,58 +1,27 @@
 """What an arm's decisions say of its policy: absent signals, keys and matches, parameters that decided nothing.
 
-What a policy looks at is found by asking a fresh one a few questions with views that note what is read; what was there
-for it to see is in the decisions. So each finding is a fact of the run, and says nothing of other runs.
+What a policy looks at (``Looks``) is found by asking a fresh one; what was there for it to see is in the decisions. So
+each finding is a fact of the run, and says nothing of other runs.
 """
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from dataclasses import dataclass
 
 import polars as pl
 
-from policies._content import Content
-from policies._protocol import EngineView, FleetView, Policy, RequestView, pick_first
-
-WATCHED: Final = ("in_flight", "report")
-_PROMPTS: Final[tuple[Content, ...]] = (((1, 4096),), ((1, 4096), (2, 512)), ((3, 4096),))
+from policies._protocol import Policy
 
 
-class _Watched(EngineView):
-    """An engine that notes which of its signals are read."""
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """What a policy can be seen to do when it is asked."""
 
-    __slots__ = ("seen",)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in WATCHED:
-            object.__getattribute__(self, "seen").add(name)
-        return object.__getattribute__(self, name)
-
-
-def _tokens(content: Content) -> int:
-    return sum(size for _, size in content)
-
-
-def looks_at(policy: Policy) -> tuple[set[str], bool]:
-    """Signals that a policy reads, and whether it can match a prompt that it sent before. It keeps what it is asked."""
-    seen: set[str] = set()
-    engines: list[EngineView] = []
-    for index in range(3):
-        engine = _Watched.__new__(_Watched)
-        object.__setattr__(engine, "seen", seen)
-        EngineView.__init__(engine, index, f"http://engine-{index}", cached_tokens=_tokens)
-        engines.append(engine)
-    fleet = FleetView(engines, list(engines))
-    policy.start(fleet)
-    headers: dict[str, str] = {}
-    can_match = False
-    for serial, prompt in enumerate(_PROMPTS * 4):
-        encoding: Any = ("text", "chat", "input_ids", "text")[serial // len(_PROMPTS)]
-        if serial >= len(_PROMPTS):
-            headers = dict.fromkeys((*policy.key_headers, "x-smg-routing-key"), f"key {serial % 2}")
-        request = RequestView(serial, headers, prompt, _tokens(prompt), 16, encoding)
-        _, _, matched = policy.choose(request, fleet, float(serial), pick_first)
-        can_match = can_match or matched > 0
-    return seen, can_match
+    at_reports: bool
+    at_load: bool
+    """At what is in flight."""
+    at_prompts: bool
+    """It can match a prompt that it sent before, with its parameters or with the default ones."""
 
 
 def summaries(decisions: pl.DataFrame) -> pl.DataFrame:
@@ -70,10 +39,12 @@ def summaries(decisions: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame({"pair": list(found), "routing": texts}, schema={"pair": pl.Int64, "routing": pl.String})
 
 
-def notes(policy: Policy, parameters: Collection[str], has_reports: bool, texts: Iterable[str]) -> Iterator[str]:
+def notes(
+    policy: Policy, looks: Looks, parameters: Collection[str], has_reports: bool, texts: Iterable[str]
+) -> Iterator[str]:
     """One line for each finding over the summaries of all pairs.
 
-    ``policy`` is a fresh one, ``parameters`` are those that the scenario sets to something else than their default.
+    ``parameters`` are those that the scenario sets to something else than their default.
     """
     branches: dict[str, list[int]] = {}
     for text in texts:
@@ -82,19 +53,16 @@ def notes(policy: Policy, parameters: Collection[str], has_reports: bool, texts:
     asked, matched, loaded, reported = (sum(each) for each in zip([0] * 4, *branches.values(), strict=True))
     if asked < 2:
         return
-    seen, can_match = looks_at(policy)
-    if policy.reads_content and not can_match:  # as its parameters are; with others it may
-        can_match = looks_at(type(policy)())[1]
-    if "report" in seen and not has_reports:
+    if looks.at_reports and not has_reports:
         yield "the policy reads what engines report, and none reports: it decides as if they were silent"
-    elif "report" in seen and not reported:
+    elif looks.at_reports and not reported:
         yield "the policy reads what engines report, and no report came before any decision"
-    if "in_flight" in seen and not loaded:
+    if looks.at_load and not loaded:
         yield "the load never moves: nothing was in flight at any decision, so that ties decided wherever load did"
     keyless = sum(branches[branch][0] for branch in policy.keyless if branch in branches)
     if keyless:
         yield f"{_share(keyless, asked)} of the decisions were on requests without a routing key"
-    if can_match and not matched:
+    if looks.at_prompts and not matched:
         yield f"the index is empty: none of {asked:,} decisions matched anything of its prompt"
     for parameter in parameters:
         led, turned = policy.deciders.get(parameter), policy.vetoes.get(parameter)

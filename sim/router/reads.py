@@ -1,13 +1,15 @@
-"""What a policy looks at, found by asking it: which signals, which counts, which caches.
+"""What a policy looks at, found by asking it: which signals, which counts, which caches; whether it matches prompts.
 
 A few requests are shown to a policy of its own, over engines that note what is read of them: idle ones, then very
-uneven ones, so that what is read only under load is read too. A user's own policy that fails here is taken to read all.
+uneven ones, so that what is read only under load is read too, then prompts that come again in every encoding. A user's
+own policy that fails here is taken to read all.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
-from policies._content import Content
+from policies._content import Content, count
 from policies._protocol import Ended, EngineView, FleetView, Policy, Report, RequestView, pick_first
 from sim.foreign import FAILURES
 
@@ -16,7 +18,20 @@ COUNT: Final = "in_flight"
 CACHE: Final = "cached_tokens"
 ALL: Final = frozenset({*SIGNALS, COUNT, CACHE})
 
+_LOADS: Final = ((0, 0), (0, 0), (200, 0), (3, 90), (90, 3), (200, 150))
+_PROMPTS: Final[tuple[Content, ...]] = (((1, 4096),), ((1, 4096), (2, 512)), ((3, 4096),))
+_ENCODINGS: Final[tuple[Any, ...]] = ("text", "chat", "input_ids", "text")
+
 Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a policy looked at, and whether it ever matched a prompt."""
+
+    reads: frozenset[str]
+    """Names of signals of reports, ``in_flight``, ``cached_tokens``."""
+    matches: bool
 
 
 class _Report(Report):
@@ -65,7 +80,7 @@ class _Engine(EngineView):
     @property
     def cached_tokens(self) -> Callable[[Content], int]:
         self._note(CACHE)
-        return lambda _: 50 * (self.index + 1)
+        return lambda content: count(content) * (self.index + 1) // 4
 
     @cached_tokens.setter
     def cached_tokens(self, value: Callable[[Content], int] | None) -> None:
@@ -73,26 +88,39 @@ class _Engine(EngineView):
 
 
 def reads(policy: Policy) -> frozenset[str]:
-    """Names of what a new policy reads of engines: signals of reports, ``in_flight``, ``cached_tokens``."""
+    """Names of what a new policy reads of engines."""
+    return ask(policy).reads
+
+
+def ask(policy: Policy) -> Asked:
+    """Show a new policy some requests; it keeps what it is asked."""
     noted: set[str] = set()
     engines: list[EngineView] = [_Engine(index, noted.add) for index in range(max(3, policy.min_engines))]
     fleet = FleetView(engines, list(engines))
+    matched = 0
     try:
         policy.start(fleet)
-        for serial, loads in enumerate(((0, 0), (0, 0), (200, 0), (3, 90), (90, 3), (200, 150))):
+        for serial, loads in enumerate(_LOADS):
             engines[0].in_flight, engines[1].in_flight = loads
-            _ask(policy, fleet, serial)
+            headers = {name: f"key-{serial // 3}" for name in policy.key_headers if serial % 2}
+            content: Content = ((0, 1000), (1 + serial // 2, 500))
+            _ask(policy, fleet, RequestView(serial, headers, content, 1500, 100))
+        engines[0].in_flight = engines[1].in_flight = 0
+        for place, encoding in enumerate(_ENCODINGS):
+            for content in _PROMPTS:
+                serial += 1
+                keyed = (*policy.key_headers, "x-smg-routing-key") if place else ()
+                headers = dict.fromkeys(keyed, f"key {serial % 2}")
+                matched += _ask(policy, fleet, RequestView(serial, headers, content, count(content), 16, encoding))
     except FAILURES:
-        return ALL
-    return frozenset(noted)
+        return Asked(ALL, matches=False)
+    return Asked(frozenset(noted), matched > 0)
 
 
-def _ask(policy: Policy, fleet: FleetView, serial: int) -> None:
-    content: Content = ((0, 1000), (1 + serial // 2, 500))
-    headers = {name: f"key-{serial // 3}" for name in policy.key_headers if serial % 2}
-    request = RequestView(serial, headers, content, 1500, 100)
-    chosen, _, _ = policy.choose(request, fleet, float(serial), pick_first)
+def _ask(policy: Policy, fleet: FleetView, request: RequestView) -> int:
+    chosen, _, matched = policy.choose(request, fleet, float(request.id), pick_first)
     if chosen is not None:
         policy.dispatched(request, chosen)
         policy.first_token(request, chosen)
         policy.completed(request, chosen)
+    return int(matched > 0)

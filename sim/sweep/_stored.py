@@ -15,9 +15,9 @@ from sim.log import store
 from sim.log.frames import Tables
 from sim.report.placements import Placed, place
 from sim.report.result import Arm
-from sim.report.routing import constant, notes, summaries
+from sim.report.routing import Looks, constant, notes, summaries
 from sim.report.warn import digests
-from sim.router.reads import reads
+from sim.router.reads import COUNT, SIGNALS, ask
 from sim.scenario import RESULTS_VERSION, Cell, Scenario
 from sim.scenario._rules import reads_key
 from sim.steady import without_start
@@ -34,9 +34,11 @@ def values_of(cell: Cell, tables: Tables, warm_up_s: float | None = None) -> pl.
         placed = place(tables.requests, scope, cell.engines)
     classes = placed.classes if placed else tables.replications.select("pair", pl.lit(None, pl.String).alias("class"))
     groups = tables.groups.group_by("pair").agg(pl.len().cast(pl.Int64).alias("groups"))
+    measured = metrics.measure(without_start(tables, warm_up_s))
+    if not _reads_reports(cell):
+        measured = measured.with_columns(signal_age_mean_s=pl.lit(None, pl.Float64))
     return (
-        metrics.measure(without_start(tables, warm_up_s))
-        .join(groups, on="pair", how="left")
+        measured.join(groups, on="pair", how="left")
         .join(digests(tables.decisions), on="pair", how="left")
         .join(classes, on="pair", how="left")
         .join(summaries(tables.decisions), on="pair", how="left")
@@ -44,6 +46,12 @@ def values_of(cell: Cell, tables: Tables, warm_up_s: float | None = None) -> pl.
         .select("pair", "groups", "decisions", "class", "routing", "constant_signals", *metrics.METRICS)
         .sort("pair")
     )
+
+
+def _reads_reports(cell: Cell) -> bool:
+    """Reports may come although nobody looks at them; then they have no age that matters."""
+    spec = cell.router
+    return spec.policy.sees_all or not ask(spec.make_policy()).reads.isdisjoint(SIGNALS)
 
 
 def arm_of(name: str, cell: Cell, folder: Path, pairs: int, *, null_control: bool = False) -> Arm:
@@ -72,8 +80,13 @@ def _notes(rows: pl.DataFrame, cell: Cell) -> Iterator[str]:
     changed = [name for name, value in spec.parameters.items() if value != defaults[name]]
     texts = rows["routing"].drop_nulls()
     if not foreign.is_own(spec.policy):
-        yield from notes(spec.make_policy(), changed, spec.around.telemetry is not None or spec.policy.sees_all, texts)
-        yield from constant(reads(spec.make_policy()), rows["constant_signals"].drop_nulls())
+        asked = ask(spec.make_policy())
+        # A policy that reads prompts may match none as its parameters are, and some with others.
+        matches = asked.matches or (spec.policy.reads_content and ask(type(spec.policy)()).matches)
+        looks = Looks(not asked.reads.isdisjoint(SIGNALS), COUNT in asked.reads, matches)
+        has_reports = spec.around.telemetry is not None or spec.policy.sees_all
+        yield from notes(spec.policy, looks, changed, has_reports, texts)
+        yield from constant(asked.reads, rows["constant_signals"].drop_nulls())
 
 
 def _placed(rows: pl.DataFrame, cell: Cell) -> Placed | None:

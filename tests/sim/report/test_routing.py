@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from sim import registry, run
-from sim.report.routing import looks_at, notes, summaries
+from sim.report.routing import Looks, notes, summaries
+from sim.router.reads import ALL, ask
 from sim.scenario import check, load_scenario
 from tests.strategies import world
 
@@ -41,6 +42,20 @@ def test_a_signal_that_is_not_there(tmp_path: Path) -> None:
     arms = {"reads": {"kind": "power_of_two", "load": "reports_only"}, "blind": {"kind": "round_robin"}}
     found = warned(tmp_path, arms, workload=CROWD)
     assert only(found, SILENT).startswith("arm reads: ")
+
+
+def test_a_report_has_an_age_for_who_reads_it(tmp_path: Path) -> None:
+    """Telemetry beside a policy that reads none has no effect, so that its age says nothing."""
+    base = world(engines=4, workload=CROWD)
+    del base["seed"]
+    base["router"] = {"policy": {"kind": "round_robin"}, "telemetry": {"period_s": 0.05}}
+    arms = {"blind": {}, "reads": {"router": {"policy": {"kind": "llmd.endpoint_picker"}}}}
+    base |= {"name": "aged", "arms": arms, "replications": {"pairs": 1}, "metrics": ["signal_age_mean_s"]}
+    path = tmp_path / "aged.yaml"
+    path.write_text(json.dumps(base), encoding="utf-8")
+    means = run(load_scenario(path), out=tmp_path / "out").means
+    assert means["blind"]["signal_age_mean_s"].mean is None
+    assert means["reads"]["signal_age_mean_s"].mean is not None
 
 
 def test_a_load_that_never_moves(tmp_path: Path) -> None:
@@ -148,7 +163,10 @@ def test_shipped_scenarios_are_not_accused(name: str, tmp_path: Path) -> None:
 def test_every_policy_can_be_looked_at(kind: str) -> None:
     """What is read is found for all, and what a policy declares of its branches names parameters of its own."""
     cls = MEMBERS[kind]
-    looks_at(cls())
+    policy = cls()
+    asked = ask(policy)
+    assert asked.reads < ALL
+    assert policy.reads_content or not asked.matches
     names = {each.name for each in registry.fields(cls)}
     assert {*cls.deciders, *cls.vetoes} <= names
     source = (ROOT / "policies" / f"{kind.replace('.', '/')}.py").read_text(encoding="utf-8")
@@ -169,7 +187,8 @@ def test_summaries_by_hand() -> None:
     texts = summaries(pl.DataFrame(rows, schema_overrides={"signal_age_s": pl.Float64}))["routing"].to_list()
     assert texts == ['{"hit":[2,1,1,1],"miss":[1,0,1,0]}', '{"miss":[1,0,0,0]}']
     policy = MEMBERS["sglang.cache_aware"]()
-    assert list(notes(policy, ["cache_threshold"], False, texts)) == [
+    looks = Looks(at_reports=False, at_load=True, at_prompts=True)
+    assert list(notes(policy, looks, ["cache_threshold"], False, texts)) == [
         "router.policy.cache_threshold never decided: it turned no match down"
     ]
-    assert list(notes(policy, [], False, texts[1:])) == []
+    assert list(notes(policy, looks, [], False, texts[1:])) == []
