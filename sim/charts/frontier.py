@@ -5,6 +5,9 @@ import polars as pl
 
 from sim.charts._style import NEUTRAL, PLAIN, WIDTH, headline, require, styled
 
+MOST_NAMES = 12
+"""Points that are all named; of more only those that no other beats are, and the others when pointed at."""
+
 
 def frontier(points: pl.DataFrame, title: str) -> alt.LayerChart:
     """One point a policy, prefix hits to the right and imbalance up; a line joins those that no other beats in both.
@@ -17,9 +20,11 @@ def frontier(points: pl.DataFrame, title: str) -> alt.LayerChart:
     base = alt.Chart(points).encode(x=x, y=y)
     line = base.transform_filter("datum.on_frontier").mark_line(color=NEUTRAL, strokeDash=[5, 4], opacity=0.6)
     dots = base.mark_circle(size=90, color=PLAIN).encode(
-        opacity=alt.condition(alt.datum.on_frontier, alt.value(1.0), alt.value(0.4))
+        opacity=alt.condition(alt.datum.on_frontier, alt.value(1.0), alt.value(0.4)),
+        tooltip=["arm:N", "hit_rate:Q", "imbalance:Q"],
     )
-    names = base.mark_text(align="left", dx=8, dy=-6).encode(text="arm:N")
+    named = base if points.height <= MOST_NAMES else base.transform_filter("datum.on_frontier")
+    names = named.mark_text(align="left", dx=8, dy=-6).encode(text="arm:N")
     subtitle = "right and low is better; dashed: policies that no other beats in both"
     sized = alt.layer(line, dots, names).properties(width=WIDTH, height=340, title=headline(title, subtitle))
     chart: alt.LayerChart = styled(sized)

@@ -59,7 +59,7 @@ def sweep(
         from rich.console import Console
 
         from sim.cli._progress import progress_line
-        from sim.cli.text.sweep import print_sweep, verdict
+        from sim.cli.text.sweep import BestSoFar, print_sweep, verdict
         from sim.report.result import Result
         from sim.scenario import load_sweep
         from sim.sweep import sweep as run_variants
@@ -82,8 +82,11 @@ def sweep(
         progress = stack.enter_context(progress_line(notes))
         task = progress.add_task(made.scenario.name, total=None)
 
+        best = BestSoFar(shown)
+
         def decided(variant: str, result: Result) -> None:
             progress.console.print(f"{variant}: {verdict(result, shown)}", highlight=False, soft_wrap=True)
+            progress.update(task, description=f"{made.scenario.name} {best.hear(variant, result)}".rstrip())
 
         result = run_variants(
             made,

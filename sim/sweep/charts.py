@@ -1,4 +1,4 @@
-"""The charts of a sweep: effects cell by cell; a metric over one varied field; who wins over two."""
+"""The charts of a sweep: effects by cell; a metric over one varied field; who wins over two; hits against balance."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import polars as pl
 
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
+from sim.report.chart_tables import frontier_table
 from sim.sweep._sweep import SweepResult, winner
 
 
@@ -27,6 +28,10 @@ def save_sweep_charts(found: SweepResult, metric: str, folder: Path, *, stem: st
     if not winners.is_empty():
         across, up = found.sweep.paths
         drawn["winners"] = charts.winner_map(winners, name, x=across, y=up)
+    traded = frontier_cells(found)
+    if not traded.is_empty():
+        title = f"{found.sweep.scenario.name}: hits against balance (simulated)"
+        drawn["frontier"] = charts.frontier(charts.pareto(traded), title)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return [path for kind, chart in drawn.items() for path in charts.save(chart, folder / f"{stem}_{kind}")]
@@ -88,6 +93,17 @@ def winner_table(found: SweepResult, metric: str) -> pl.DataFrame:
     plain = all(_is_number(row[axis]) or isinstance(row[axis], str) for row in rows for axis in ("x", "y"))
     alike = all(len({isinstance(row[axis], str) for row in rows}) == 1 for axis in ("x", "y")) if rows else False
     return pl.DataFrame(rows if plain and alike else [], schema=None if plain and alike else ["x", "y"])
+
+
+def frontier_cells(found: SweepResult) -> pl.DataFrame:
+    """``arm`` (with its variant), ``hit_rate`` and ``imbalance`` of every arm; empty where nothing is hit anywhere."""
+    named = pl.col("arm")
+    tables = [
+        frontier_table(result).with_columns(pl.format("{}: {}", pl.lit(variant), named).alias("arm"))
+        for variant, result in found.results.items()
+    ]
+    every = pl.concat(tables) if tables else pl.DataFrame()
+    return every if not every.is_empty() and every["hit_rate"].max() else every.clear()
 
 
 def _is_number(value: Any) -> bool:

@@ -14,13 +14,15 @@ import pytest
 
 from sim import load_scenario, results, run
 from sim.cli import main
+from sim.cli.text.sweep import BestSoFar
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
 from sim.replication import replicate
+from sim.report.table import number
 from sim.scenario import load_sweep
 from sim.stats.stopping import half_width
 from sim.sweep import Winner, sweep, winner
-from sim.sweep.charts import winner_table
+from sim.sweep.charts import frontier_cells, save_sweep_charts, winner_table
 from tests.sim.results import arm
 from tests.sim.results import result as by_hand
 
@@ -238,6 +240,7 @@ def test_the_commands(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert code == 0
     assert "groups=24, engines=4" in text
     assert "sweep.csv" in err
+    assert "frontier" not in err  # siblings that come together find nothing here
     assert pl.read_csv(tmp_path / "out" / "small-world" / "sweep.csv").height == 16
     code, text, _ = call(capsys, "ls", "--out", out)
     hashes = [line.split()[0] for line in text.splitlines()[1:]]
@@ -250,6 +253,28 @@ def test_the_commands(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (code, err.count("\n")) == (1, 1)
     code, _, err = call(capsys, "ls", "--out", str(tmp_path / "none"))
     assert (code, err.count("\n")) == (1, 1)
+
+
+def test_hits_against_balance_and_the_best_so_far(path: Path, tmp_path: Path) -> None:
+    """Every arm of every variant is a point; the leader changes where a later variant has a better one, never back."""
+    found = sweep(load_sweep(path, ["fleet.engine.visibility=at_schedule"]), out=tmp_path)
+    assert tmp_path / "f" / "s_frontier.png" in save_sweep_charts(found, "samples_per_s", tmp_path / "f", stem="s")
+    points = frontier_cells(found)
+    assert points.height == 4 * 3
+    assert set(points["arm"]) == {
+        f"{variant}: {arm}" for variant in found.results for arm in ("turns", "chance", "hash")
+    }
+    held = [means["hit_rate"] for means in points.iter_rows(named=True)]
+    assert held == [
+        each.values["prefix_hit_rate"].mean() for one in found.results.values() for each in one.arms.values()
+    ]
+    for metric, pick in (("samples_per_s", max), ("load_requests_max_over_mean", min)):
+        best, seen = BestSoFar(metric), []
+        for variant, result in found.results.items():
+            seen += [(means[metric].mean, arm, variant) for arm, means in result.means.items()]
+            value, arm, where = pick(seen, key=lambda each: each[0])
+            assert best.hear(variant, result).startswith(f"best so far: {arm} in {where}, {number(value)}")
+    assert BestSoFar("queries_per_prompt_token").hear(variant, result) == ""
 
 
 @pytest.mark.parametrize("command", ["run", "sweep"])
@@ -271,6 +296,7 @@ def test_somebody_looks_on(command: str, path: Path, tmp_path: Path) -> None:
     assert b"small-world" in shown
     assert b"0/" in shown
     assert (b"groups=24, engines=4: " in shown) == (command == "sweep")
+    assert (b"best so far: " in shown) == (command == "sweep")
 
 
 @pytest.mark.parametrize(

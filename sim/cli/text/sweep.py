@@ -9,7 +9,7 @@ from rich.text import Text
 from sim.metrics import METRICS
 from sim.report.comparison import Comparison
 from sim.report.result import Result
-from sim.report.table import ARROWS
+from sim.report.table import ARROWS, number
 from sim.sweep import SweepResult, winner
 
 
@@ -86,3 +86,27 @@ def verdict(result: Result, metric: str) -> str:
         return "–"
     best = winner(result, metric)
     return best.arm if best.is_separable else f"{best.arm} (not separable)"
+
+
+class BestSoFar:
+    """The best mean of any arm in any variant that has been decided."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self._held: tuple[float, str, str] | None = None
+
+    def hear(self, variant: str, result: Result) -> str:
+        """Take a variant in, and say who leads now; nothing where neither more nor less of the metric is better."""
+        metric = METRICS[self.metric]
+        if metric.better == "none":
+            return ""
+        sign = 1 if metric.better == "lower" else -1
+        for arm, means in result.means.items():
+            mean = means[self.metric].mean
+            if mean is not None and (self._held is None or sign * mean < sign * self._held[0]):
+                self._held = (mean, arm, variant)
+        if self._held is None:
+            return ""
+        value, arm, where = self._held
+        unit = "" if metric.unit == "1" else f" {metric.unit}"
+        return f"best so far: {arm} in {where}, {number(value)}{unit}"
