@@ -68,6 +68,8 @@ class Ablation:
     """The same of this arm."""
     ratio: Ratio
     """Of this arm over the baseline, in the metric that decides."""
+    lost: int
+    """Requests that failed, were rejected or never ended, beyond the candidate's."""
     others: tuple[str, ...] = ()
     """Further arms that the scenario says take something away from the candidate."""
 
@@ -243,7 +245,7 @@ def gather(
         tables=tables,
         ledger=entries(*ledgers),
         moved=differences_of(*ledgers),
-        ablation=_ablation(scenario, result, ledgers, taking, taken) if taken else None,
+        ablation=_ablation(scenario, result, ledgers, taking, taken, undone(tables[candidate])) if taken else None,
         arithmetic={name: arithmetic(scenario.arms[name]) for name in arms},
         assumptions=registered(centre),
         sensitivity=varied,
@@ -262,12 +264,23 @@ def gather(
     )
 
 
+def undone(tables: Tables) -> int:
+    """Requests that failed, were rejected or never ended; what a trainer aborts is meant to end."""
+    return int(tables.requests["status"].cast(pl.String).is_in(["failed", "rejected", "unfinished"]).sum())
+
+
 def _ablation(
-    scenario: Scenario, result: Result, ledgers: Sequence[pl.DataFrame], taking: Sequence[str], change: Change
+    scenario: Scenario,
+    result: Result,
+    ledgers: Sequence[pl.DataFrame],
+    taking: Sequence[str],
+    change: Change,
+    undone_before: int,
 ) -> Ablation:
     arm = taking[0]
     said = scenario.ablations.get(arm)
-    own = differences_of(ledgers[0], ledger(result.arms[arm].tables()))
+    tables = result.arms[arm].tables()
+    own = differences_of(ledgers[0], ledger(tables))
     both = differences_of(*ledgers).join(own.select("pair"), on="pair", how="semi")
     return Ablation(
         arm=arm,
@@ -276,6 +289,7 @@ def _ablation(
         moved=both,
         own=own.join(both.select("pair"), on="pair", how="semi"),
         ratio=result.comparison(arm, scenario.metrics[0]).paired,
+        lost=max(undone(tables) - undone_before, 0),
         others=tuple(taking[1:]),
     )
 

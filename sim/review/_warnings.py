@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from sim.log.frames import Tables
-from sim.review._gather import Evidence
+from sim.review._gather import Evidence, undone
 from sim.scenario import check
 
 ONE_SESSION = 0.5
@@ -18,6 +18,10 @@ def warnings(ev: Evidence) -> Iterator[str]:
     notes = [each for each in ev.found.notes if "bootstrap" not in each]
     found = [*ev.result.warnings, *notes, *check(ev.scenario).warnings]
     yield from dict.fromkeys(found)
+    lost = {name: undone(tables) for name, tables in ev.tables.items()}
+    if len(set(lost.values())) > 1:
+        said = ", ".join(f"{count:,} of {name}" for name, count in lost.items())
+        yield f"requests that failed, were rejected or never ended: {said}; the arms did not do the same work"
     for name, tables in ev.tables.items():
         if (alone := left_alone(tables)) > ONE_SESSION:
             yield f"arm {name}: one session alone is left for {alone:.0%} of the makespan: it decides the wall time"

@@ -39,6 +39,11 @@ def changed(path: str, one: Any, other: Any, ev: Evidence) -> str:
     return f"{_said(path, one)} in {ev.baseline}, {_said(path, other)} in {ev.candidate}"
 
 
+def turned(path: str, one: Any, other: Any) -> str:
+    """A field from one value to another, as ``changed`` says values."""
+    return f"{path} {_said(path, one)} -> {_said(path, other)}"
+
+
 def _said(path: str, value: Any) -> str:
     if not isinstance(value, dict) or "kind" not in value:
         return short(value)

@@ -9,11 +9,14 @@ from sim.report.table import number
 from sim.review._arithmetic import Arithmetic, predicted
 from sim.review._gather import Ablation, Evidence
 from sim.review._model import Part, Row, Table
-from sim.review.parts._words import arms, short, value
+from sim.review.parts._words import arms, turned, value
 from sim.stats.shares import Share
 
 MAKESPAN: Final = {"samples_per_s": 1, "requests_per_s": 1, "output_tokens_per_s": 1, "makespan_s": -1}
 """Metrics that are the makespan of a fixed amount of work, or its inverse."""
+LEAST: Final = 0.01
+"""Share of the largest difference below which one has no shares."""
+ROUNDED: Final = 0.005
 REMOVED: Final = 0.5
 """Share of a mechanism that an ablation must take away to have taken it."""
 ABOVE: Final = 1.1
@@ -40,7 +43,8 @@ def why(ev: Evidence) -> Part:
         text += [ablated(ev, ev.ablation)]
         if ev.ablation.others:
             text += [f"Further ablations of {ev.candidate}, by --ablation: {', '.join(ev.ablation.others)}."]
-        tables.append(_ablation(ev, ev.ablation))
+        if not ev.ablation.lost:
+            tables.append(_ablation(ev, ev.ablation))
     return Part(8, "Why", text, tables, figures=("timeline_baseline", "timeline_candidate"))
 
 
@@ -52,15 +56,16 @@ def main_mechanism(ev: Evidence) -> Entry:
 def ablated(ev: Evidence, ablation: Ablation) -> str:
     """What is gone of the mechanism that the arm takes away, or of the one that moved most."""
     path, one, other = ablation.change
+    head = f"Arm {ablation.arm} is {ev.candidate} with {turned(path, one, other)}"
+    if ablation.lost:
+        return f"{head}. It is NO ABLATION: {ablation.lost:,} more of its requests never finished, so it did less work."
     name = ablation.mechanism or main_mechanism(ev).line
     whole, own = ablation.seconds(name)
     found = ablation.gone(name)
+    d = _decimals(ev.ledger[-1])
     said = f"{ev.candidate} moved nothing in {name}" if found is None else f"{_share(found)} of {name} is gone"
-    end = "" if found is None else f" ({whole:+,.3f} engine-seconds over {ev.baseline}, {own:+,.3f} without)"
-    return (
-        f"Arm {ablation.arm} is {ev.candidate} with {path} {short(one)} -> {short(other)}: {said}{end}. "
-        f"{_verdict(found)} {_effect(ev, ablation)}"
-    )
+    end = "" if found is None else f" ({whole:+,.{d}f} engine-seconds over {ev.baseline}, {own:+,.{d}f} without)"
+    return f"{head}: {said}{end}. {_verdict(found)} {_effect(ev, ablation)}"
 
 
 def _verdict(found: Share | None) -> str:
@@ -83,17 +88,24 @@ def _effect(ev: Evidence, ablation: Ablation) -> str:
 
 def _share(found: Share) -> str:
     between = "" if found.lo is None or found.hi is None else f" [{found.lo:.0%}, {found.hi:.0%}]"
-    return f"{found.value:.0%}{between}"
+    word = "reversed, " if found.value > 1 + ROUNDED else "grown, " if found.value < -ROUNDED else ""
+    return f"{word}{found.value:.0%}{between}"
+
+
+def _decimals(total: Entry) -> int:
+    """So many that a ledger is read to a hundred-thousandth of itself and no further, three at most."""
+    return min(3, max(0, 5 - len(str(int(abs(total.baseline_s))))))
 
 
 def _row(name: str, of: str, each: Entry, total: Entry) -> Row:
+    d = _decimals(total)
     return (
         name,
         of,
-        f"{each.baseline_s:,.3f}",
-        f"{each.candidate_s:,.3f}",
-        f"{each.difference.mean or 0.0:+,.3f}",
-        "–" if each.difference.lo is None else f"[{each.difference.lo:+,.3f}, {each.difference.hi:+,.3f}]",
+        f"{each.baseline_s:,.{d}f}",
+        f"{each.candidate_s:,.{d}f}",
+        f"{each.difference.mean or 0.0:+,.{d}f}",
+        "–" if each.difference.lo is None else f"[{each.difference.lo:+,.{d}f}, {each.difference.hi:+,.{d}f}]",
         f"{(each.difference.mean or 0.0) / total.baseline_s:+.1%}",
     )
 
@@ -120,14 +132,16 @@ def _mechanisms(ev: Evidence) -> Table:
 
 def _ablation(ev: Evidence, ablation: Ablation) -> Table:
     rows = []
-    for name in (*MECHANISMS, "total"):
-        whole, own = ablation.seconds(name)
+    d, every = _decimals(ev.ledger[-1]), {name: ablation.seconds(name) for name in (*MECHANISMS, "total")}
+    least = LEAST * max(abs(whole) for whole, _ in every.values())
+    for name, (whole, own) in every.items():
         if whole or own:
             found = ablation.gone(name)
+            tells = found is not None and found.lo is not None and abs(whole) >= least
             label = "engines x makespan" if name == "total" else name
-            rows.append((label, f"{whole:+,.3f}", f"{own:+,.3f}", "–" if found is None else _share(found)))
+            rows.append((label, f"{whole:+,.{d}f}", f"{own:+,.{d}f}", _share(found) if tells and found else "–"))
     head = ("engine-seconds over the baseline", ev.candidate, ablation.arm, "gone, 95 %")
-    note = "Fieller's interval over pairs; none where the candidate's own difference is not told from 0."
+    note = "Fieller's interval over pairs; no share of a difference that is not told from 0, or is next to nothing."
     return Table("8.4", f"The ablation arm {ablation.arm}", head, rows, note)
 
 

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from sim import charts, load_scenario, review
@@ -269,6 +270,10 @@ def test_an_ablation_that_removes_another_thing_is_told(tmp_path: Path) -> None:
     said = next(p for p in review.review_of(replace(found, ablation=kept), COMMAND).parts if p.number == 8).text[-1]
     assert "0% [-0%, 0%] of tail idle is gone" in said.replace("[0%, 0%]", "[-0%, 0%]")
     assert "NOT what the arm says" in said
+    lost = replace(found, ablation=replace(found.ablation, lost=5))
+    part = next(p for p in review.review_of(lost, COMMAND).parts if p.number == 8)
+    assert part.text[-1].endswith("It is NO ABLATION: 5 more of its requests never finished, so it did less work.")
+    assert [table.id for table in part.tables] == ["8.1", "8.2", "8.3"]
 
 
 def test_mechanisms_sum_as_the_ledger_does(found) -> None:
@@ -340,6 +345,19 @@ def test_one_session_that_decides_the_wall_time_is_told(evidence) -> None:
     assert left_alone(tables) == pytest.approx(35 / 60)
     warned = review.review_of(replace(evidence, tables={**evidence.tables, "group": tables}), COMMAND).warnings
     assert "arm group: one session alone is left for 58% of the makespan: it decides the wall time" in warned
+
+
+def test_arms_that_did_not_do_the_same_work_are_told(evidence) -> None:
+    """Three requests of one arm that failed stand before every ratio; an ablation that lost some is none."""
+    own = evidence.tables["group"]
+    failed = pl.when(pl.int_range(pl.len()) < 3).then(pl.lit("failed")).otherwise(pl.col("status").cast(pl.String))
+    less = replace(own, requests=own.requests.with_columns(status=failed))
+    warned = review.review_of(replace(evidence, tables={**evidence.tables, "group": less}), COMMAND).warnings
+    said = (
+        "requests that failed, were rejected or never ended: 0 of sample, 3 of group; the arms did not do the same work"
+    )
+    assert said in warned
+    assert not any("same work" in each for each in review.review_of(evidence, COMMAND).warnings)
 
 
 def test_a_fault_of_a_check_is_no_recommendation(evidence) -> None:
