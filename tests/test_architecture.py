@@ -55,6 +55,7 @@ FLOORS = {
     "sim.calibration.check": 5,
     "sim.calibration.published": 5,
     "sim.calibration.evidence": 5,
+    "sim.calibration.recording": 5,
     "sim.cli": 6,
 }
 SIDEWAYS = {
@@ -66,6 +67,9 @@ SIDEWAYS = {
     ("sim.replication", "sim.membership"),  # which changes the fleet that a replication builds
     ("sim.replication", "sim.scenario"),  # a replication is given a cell
     ("sim.calibration.evidence", "sim.calibration.published"),  # tables of runs that are replayed
+    ("sim.calibration.recording", "sim.calibration.published"),  # and their errors as data
+    ("sim.calibration.recording", "sim.calibration.check"),
+    ("sim.calibration.recording", "sim.calibration.evidence"),
     ("sim.validation", "sim.sweep"),  # a case is run as any scenario is
     ("sim.campaign", "sim.export"),  # what is sealed is exported first
     ("sim.campaign", "sim.review"),  # a prediction is a review's, and a score is written as one

@@ -55,13 +55,13 @@ def joint_steps(folder: Path) -> Steps:
         _shape("llama-3.1-8b"), "rtxpro6000-96gb", 1, memory_share=MEMORY_SHARE, other_gib=OTHER_GIB
     )
     place = Place("rtxpro6000-96gb", "llama-3.1-8b", layers=32, budget_tokens=2048, kv_tokens=kv)
-    tables = (_file(folder, f"{stem}_mixed_attention"), _file(folder, f"{stem}_layers"))
+    tables = (published_file(folder, f"{stem}_mixed_attention"), published_file(folder, f"{stem}_layers"))
     return mixed_steps(*tables, place)
 
 
 def static_batch(folder: Path, device: str, model: str, tp: int, phase: str) -> Steps:
     """Whole steps of a static batch: its prefill, or its decode step at the mean context."""
-    table = choose(read_table(_file(folder, "static_batch_steps")), device=device, model=model, tp=float(tp))
+    table = choose(read_table(published_file(folder, "static_batch_steps")), device=device, model=model, tp=float(tp))
     batch, prompt, output = table["batch"], table["prompt_tokens"], table["output_tokens"]
     none = np.zeros(len(batch))
     if phase == "decode":
@@ -184,7 +184,7 @@ def _static(folder: Path) -> Iterator[Sequence[str]]:
 
 
 def _saturated(folder: Path) -> Iterator[Sequence[str]]:
-    table = _file(folder, "saturated_serving")
+    table = published_file(folder, "saturated_serving")
     for runs in zip(*(saturated(table, slowdown) for slowdown in SLOWDOWNS), strict=True):
         cells = (f"{_percent(run.error('makespan'))} ({_percent(run.error('tpot'))})" for run in runs)
         yield runs[0].name, f"{runs[0].measured['makespan']:.1f}", *cells
@@ -193,7 +193,7 @@ def _saturated(folder: Path) -> Iterator[Sequence[str]]:
 def _loops(folder: Path) -> Iterator[Sequence[str]]:
     for model, backend in LOOPS:
         engines: dict[str, list[Compared]] = {}
-        for run in closed_loop(_file(folder, "closed_loop_h100"), model, backend):
+        for run in closed_loop(published_file(folder, "closed_loop_h100"), model, backend):
             engines.setdefault(run.engine, []).append(run)
         for engine, runs in sorted(engines.items()):
             cells = []
@@ -274,7 +274,8 @@ def _named(checkpoint: str) -> str:
     return max((name for name in _models.names() if checkpoint.startswith(name)), key=len)
 
 
-def _file(folder: Path, stem: str) -> Path:
+def published_file(folder: Path, stem: str) -> Path:
+    """A published table of the folder."""
     found = sorted(folder.glob(f"{stem}.csv*"))
     if not found:
         raise ScenarioError(f"{folder} holds no {stem}.csv: it is not a folder of the published measurements")
@@ -282,7 +283,7 @@ def _file(folder: Path, stem: str) -> Path:
 
 
 def _rows(folder: Path, stem: str) -> list[dict[str, Any]]:
-    table: dict[str, Column] = read_table(_file(folder, stem))
+    table: dict[str, Column] = read_table(published_file(folder, stem))
     return [dict(zip(table, row, strict=True)) for row in zip(*(c.tolist() for c in table.values()), strict=True)]
 
 

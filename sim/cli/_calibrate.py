@@ -41,6 +41,12 @@ _FITTING = (
     metavar="NAME",
     help="With --published: only this table. Repeatable.",
 )
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --published: write the errors of steps and runs as JSON; reviews read sim/calibration/record.json.",
+)
 @click.option("--device", help="Fit the rows of this device.")
 @click.option("--model", help="Fit the rows of this model.")
 @click.option("--tp", type=click.IntRange(min=1), help="Fit the rows of this tensor-parallel size.")
@@ -77,6 +83,7 @@ def calibrate(
     run_name: str | None,
     published: Path | None,
     sections: tuple[str, ...],
+    record: Path | None,
     device: str | None,
     model: str | None,
     tp: int | None,
@@ -109,6 +116,10 @@ def calibrate(
         found.check_run(run_name, overrides)
         return
     if published is not None:
+        if record is not None:
+            _only("--record", "published", "record")
+            found.write_record(published, record)
+            return
         _only("--published", "published", "sections")
         found.print_published(published, sections)
         return

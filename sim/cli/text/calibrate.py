@@ -114,6 +114,19 @@ def check_run(run: str, overrides: Sequence[str]) -> None:
     click.echo("mean, p50, p99: of the statistic over requests; each: mean absolute error of single requests")
 
 
+def write_record(folder: Path, out: Path) -> None:
+    """Write the errors of steps and runs as data."""
+    from sim.calibration.record import dump
+    from sim.calibration.recording import record
+
+    text = dump(record(folder))
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(f"cannot write {out}: {error.strerror}") from None
+    click.echo(f"wrote {out}", err=True)
+
+
 def print_published(folder: Path, sections: Sequence[str]) -> None:
     """Print the tables of docs/calibration.md, row by row as they are computed."""
     from sim.calibration.evidence import SECTIONS, lines

@@ -5,6 +5,7 @@ our ratios are from theirs. The real systems' own repeats stand beside them: an 
 finding.
 """
 
+from sim.calibration.record import Error, RunErrors, read_calibration
 from sim.report.region import QUANTITIES, Coverage
 from sim.report.table import number
 from sim.review._assumptions import profile_of
@@ -12,6 +13,7 @@ from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review.parts._words import arms, value
 from sim.review.parts.verification import stale
+from sim.scenario import RESULTS_VERSION
 from sim.validation import Agreement, RecordedCase, Traits, agreement
 
 SAYS = {"presets": "scheduler", "devices": "device", "models": "model", "policies": "policy", "shapes": "workload"}
@@ -27,7 +29,9 @@ def calibration(ev: Evidence) -> Part:
         "No measurement of this very fleet with this workload is known to the tool: what is on record is of others.",
         *stale(ev.record),
     ]
-    return Part(6, "Calibration and validation", text, [_steps(ev), _regions(ev), _agreements(ev), _resembling(ev)])
+    return Part(
+        6, "Calibration and validation", text, [_steps(ev), _regions(ev), _agreements(ev), _resembling(ev), _runs(ev)]
+    )
 
 
 def resembling(ev: Evidence) -> list[tuple[RecordedCase, list[str]]]:
@@ -36,17 +40,59 @@ def resembling(ev: Evidence) -> list[tuple[RecordedCase, list[str]]]:
 
 
 def _steps(ev: Evidence) -> Table:
+    """Of each type of engine and kind of step, what is known of its cost."""
     rows: list[Row] = []
     for kind in ev.cell(ev.baseline).fleet:
         profile = profile_of(kind, ev.cell(ev.baseline))
+        name = kind.name or "all"
         if profile is None:
-            rows.append((kind.name or "all", "no profile", "not measured", "–", "–", "–"))
+            rows.append((name, "no profile", "not measured", *("–" for _ in range(5)), ""))
             continue
-        errors = profile.error_percent or {}
-        cells = [f"{errors[p][0]:g} % (p90 {errors[p][1]:g} %)" if p in errors else "–" for p in ("prefill", "decode")]
-        rows.append((kind.name or "all", profile.name, profile.status, *cells, " ".join(profile.source.split())))
-    head = ("type", "profile", "status", "error, prefill", "error, decode", "source")
-    return Table("6.1", "Cost of a step", head, rows)
+        source = " ".join(profile.source.split())
+        known = read_calibration().steps_of(profile.name)
+        phases = known.phases if known else {}
+        for phase, each in phases.items():
+            size = (f"{each.points:,}", f"{each.mean:.1%}", f"{each.bias:+.1%}", f"{each.worst:.1%}")
+            rows.append((name, profile.name, profile.status, phase, *size, source))
+        for phase, (mean, p90) in (profile.error_percent or {}).items():
+            if phase not in phases:
+                rows.append(
+                    (name, profile.name, profile.status, phase, "–", f"{mean:g} %", "–", f"p90 {p90:g} %", source)
+                )
+        if not phases and not profile.error_percent:
+            rows.append((name, profile.name, profile.status, *("–" for _ in range(5)), source))
+    head = ("type", "profile", "status", "steps of", "number", "mean error", "bias", "worst tenth", "source")
+    note = "Mean absolute error of steps that the fit has not seen; bias with its sign; the worst tenth on average."
+    return Table("6.1", "Cost of a step", head, rows, note)
+
+
+def _runs(ev: Evidence) -> Table:
+    """Whole runs against measured ones by load, those of this scheduler and device first."""
+    own = {(str(kind.engine.preset), kind.engine.device) for kind in ev.cell(ev.baseline).fleet}
+    record = read_calibration()
+
+    def near(each: RunErrors) -> int:
+        return -sum((each.preset == preset) + (each.device == device) for preset, device in own)
+
+    quantities = ("ttft", "tpot", "e2e", "makespan")
+    rows = [
+        (
+            each.engine,
+            each.device,
+            each.load,
+            str(max(error.points for error in each.quantities.values())),
+            *(_error(each.quantities.get(name)) for name in quantities),
+        )
+        for each in sorted(record.runs, key=near)
+    ]
+    head = ("engine", "device", "load", "points", "TTFT", "time per token", "end to end", "makespan")
+    old = "" if record.results_version == RESULTS_VERSION else f" STALE: of results version {record.results_version}."
+    note = f"Mean absolute error, and bias; points are requests, or published means. Nothing was fitted to them.{old}"
+    return Table("6.5", "Whole runs against measured ones, by load", head, rows, note)
+
+
+def _error(found: Error | None) -> str:
+    return "–" if found is None else f"{found.mean:.1%} ({found.bias:+.1%})"
 
 
 def _regions(ev: Evidence) -> Table:
