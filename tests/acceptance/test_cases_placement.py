@@ -242,6 +242,14 @@ def test_the_bill_of_a_restart():
         assert found["makespan_s"] > kept["makespan_s"]
 
 
+def test_two_routers_have_two_maps() -> None:
+    """A turn through the other router stays one time in eight: 1/2 (1 - 1/8) of the turns move; by the ring none do."""
+    two, one, rings = values("two_routers_two_maps", "two_routers", "one_router", "two_rings", pairs=3)
+    moved = [each["moved_turns_rate"] for each in (two, one, rings)]
+    assert moved == [pytest.approx(1 / 2 * 7 / 8, abs=0.08), 0, 0]
+    assert two["prefix_hit_rate"] < rings["prefix_hit_rate"] - 0.05
+
+
 def test_a_key_modulo_the_list_moves_nearly_all_sessions_when_an_engine_leaves():
     """sglang-router 0.3.2: 7/8 of the sessions move and are computed again; of smg those of the engine that left."""
     nearly_all, alive, _ = moved_at("churn_moves_keys", "sglang", 200)
