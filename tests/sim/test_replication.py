@@ -1,8 +1,11 @@
 """One replication: what it draws anew, what arms share, and the hit rates that follow from arithmetic."""
 
+import gc
+
 import numpy as np
 import pytest
 
+from sim.engine.shell import Engine
 from sim.log.record import Log
 from sim.replication import Streams, build_schedulers, replicate
 from tests.sim.spies import KeyedSpy, under
@@ -32,6 +35,32 @@ def test_a_replication_redraws_what_nothing_fixes():
     assert not set(one.engine_names) & set(other.engine_names)
     for column in ("output_tokens", "submitted"):
         assert one.numpy("requests")[column].tolist() != other.numpy("requests")[column].tolist()
+
+
+def test_a_replication_leaves_nothing_behind():
+    """Its engines are gone when it returns, without a pass over what was there before it."""
+
+    def engines():
+        return sum(isinstance(each, Engine) for each in gc.get_objects())
+
+    gc.collect()
+    before, passes = engines(), gc.get_stats()[2]["collections"]
+    log = replicate(cell_of(world(engines=2, workload=DRAWN)), 0)
+    assert len(log.requests) == 24
+    assert engines() == before
+    assert gc.get_stats()[2]["collections"] == passes
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_collector_is_left_as_it_was(is_on):
+    """On or off."""
+    was_on = gc.isenabled()
+    (gc.enable if is_on else gc.disable)()
+    try:
+        replicate(cell_of(world(workload=DRAWN)), 0)
+        assert gc.isenabled() is is_on
+    finally:
+        (gc.enable if was_on else gc.disable)()
 
 
 def test_arms_see_the_same_world():
