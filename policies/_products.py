@@ -55,9 +55,14 @@ def _smg(kind: str, *, since: str = "1.1.0", inside: tuple[str, ...] = ()) -> Of
     return Offer(kind, _SMG[-1:], inside=inside, other_rule=_SMG[_SMG.index(since) : -1])
 
 
-def _slime(kind: str, since: str = "0.2.0") -> Offer:
+def _slime(kind: str, since: str = "0.2.0", defaults: Mapping[str, Mapping[str, Any]] | None = None) -> Offer:
     """A policy of the gateway behind slime, which alone says whether a request carries its session's key."""
-    return Offer("slime.gateway", _SLIME[_SLIME.index(since) :], {"over": kind}, {"agent_adapter": _SLIME[5:]})
+    adapters = {"agent_adapter": _SLIME[5:]}
+    return Offer("slime.gateway", _SLIME[_SLIME.index(since) :], {"over": kind}, adapters, defaults or {})
+
+
+_SLIME_THRESHOLDS: Final = {"balance_abs_threshold": 10, "balance_rel_threshold": 1.2}
+"""Its own defaults, from 0.2.3 on."""
 
 
 PRODUCTS: Final[Mapping[str, Product]] = {
@@ -113,7 +118,7 @@ PRODUCTS: Final[Mapping[str, Product]] = {
     "slime": Product(
         _SLIME,
         {
-            "cache_aware": _slime("sglang.cache_aware"),
+            "cache_aware": _slime("sglang.cache_aware", defaults=dict.fromkeys(_SLIME[3:], _SLIME_THRESHOLDS)),
             "random": _slime("random"),
             "round_robin": _slime("round_robin"),
             "power_of_two": _slime("power_of_two"),

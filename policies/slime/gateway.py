@@ -19,24 +19,31 @@ class Gateway(Policy):
     id ``default``. What else the client of a scenario says of keys stands as it is: samples of a group have keys of
     their own unless its scope is ``group``. Cost of the policy below.
 
-    Source: THUDM/slime ``slime/rollout/sglang_rollout.py`` and ``slime/agent/adapters/common.py`` at 624b824a8; the key
-    came with 0.2.3 (2026-03-12), the adapters with 0.3.0.
+    Source: THUDM/slime ``slime/rollout/sglang_rollout.py``, ``slime/agent/adapters/common.py`` and
+    ``slime/backends/sglang_utils/arguments.py`` at 624b824a8; the key came with 0.2.3 (2026-03-12), and so did slime's
+    own defaults of the balance thresholds, 10 and 1.2; the adapters came with 0.3.0.
     Known pathologies: ``manual``, which remembers keys, gets none from the built-in generation and is random there;
     slime switches the gateway's health checks and its circuit breaker off, so a dead engine keeps being chosen.
     Checked against: the source at the tags 0.2.3 to 0.3.1, by decision tables; the policy below as its own page says.
     """
 
     over: str = "sglang.cache_aware"
-    """Kind of the gateway's policy, with its defaults."""
+    """Kind of the gateway's policy, with its defaults but for the thresholds below."""
     agent_adapter: bool = False
     """Whether the agent adapters generate; they are there from slime 0.3.0 on."""
+    balance_abs_threshold: int | None = None
+    """That of the gateway's policy, where it has one (10 is slime's default from 0.2.3 on); null: as it is there."""
+    balance_rel_threshold: float | None = None
+    """The other threshold (1.2 from 0.2.3 on)."""
 
     key_headers: ClassVar[tuple[str, ...]] = (_HEADER,)
     arbitrary_order = True
     may_refuse = True
 
     def __post_init__(self) -> None:
-        self._below = make(self.over, not_below=("gateway", "sticky_override"))
+        thresholds = {name: getattr(self, name) for name in ("balance_abs_threshold", "balance_rel_threshold")}
+        set_here = {name: value for name, value in thresholds.items() if value is not None}
+        self._below = make(self.over, not_below=("gateway", "sticky_override"), **set_here)
         self.min_engines = self._below.min_engines  # type: ignore[misc]
         self.reads_content = self._below.reads_content  # type: ignore[misc]
         self.places_by_hash = self._below.places_by_hash  # type: ignore[misc]

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from policies._products import PRODUCTS
 from policies.slime.gateway import Gateway
 from policies.slime.router import Router
 from tests.policies.worlds import Desk
@@ -56,6 +57,19 @@ def test_over_must_be_a_policy_of_the_gateway():
     for wrong in ("slime.gateway", "smg.sticky_override", "nothing", "_manual"):
         with pytest.raises(ValueError, match="^over must be"):
             Gateway(over=wrong)
+
+
+def test_slime_has_thresholds_of_its_own():
+    """From 0.2.3 on 10 and 1.2 where the gateway has 64 and 1.5: a pool 11 requests apart counts as uneven."""
+    prompt = ((1, 100),)
+    for offered, branch in ((PRODUCTS["slime"].policies["cache_aware"].defaults["0.3.1"], "imbalanced"), ({}, "hit")):
+        desk = Desk(Gateway(**offered), 0, 0)
+        home, _ = desk.choose(desk.request(prompt))
+        desk.load(*(11 if place == home else 0 for place in range(2)))
+        assert desk.choose(desk.request(prompt))[1] == branch
+    assert "0.2.2" not in PRODUCTS["slime"].policies["cache_aware"].defaults
+    with pytest.raises(ValueError, match=r"^balance_abs_threshold is no parameter of round_robin"):
+        Gateway(over="round_robin", balance_abs_threshold=10)
 
 
 @pytest.mark.parametrize("seed", range(20))

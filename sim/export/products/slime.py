@@ -22,6 +22,7 @@ from sim.export.products.smg import defaults_of
 
 NAME: Final = "slime"
 ARGUMENTS: Final = "slime_args.sh"
+_THRESHOLDS: Final = ("balance_abs_threshold", "balance_rel_threshold")
 _NO_CAP: Final = 1_000_000
 """Samples an engine that no batch reaches."""
 
@@ -67,7 +68,11 @@ def _set_gateway(program: Program, facts: Facts) -> None:
         settings.place("router.policy.kind", "slime with the gateway that it starts")
         adapter = "the agent adapters" if facts.policy["agent_adapter"] else "the built-in generation"
         settings.place("router.policy.agent_adapter", f"--custom-generate-function-path: {adapter}")
-        parameters, place = defaults_of(kind), "router.policy.over"
+        given = {name: value for name, value in facts.policy.items() if name in _THRESHOLDS and value is not None}
+        for name in _THRESHOLDS:
+            flag = prefix + sglang_router.FLAGS[name]
+            settings.place(f"router.policy.{name}", flag if name in given else "that of the policy below")
+        parameters, place = defaults_of(kind) | given, "router.policy.over"
         settings.values |= {f"{place}.{name}": value for name, value in parameters.items()}
     sglang_router.set_rule(program, facts, prefix, parameters, place)
     if facts.chosen and facts.chosen.policy == "consistent_hashing":

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from sim import registry
 from sim.errors import ScenarioError
+from sim.export import starts
 from sim.export._arms import configure, facts_of
 from sim.export._engines import engine
 from sim.export._facts import candidates
-from tests.sim.export.arms import POLICIES, arm, cell, configured, flags, refused
+from sim.scenario import load_scenario
+from tests.sim.export.arms import ENGINES, POLICIES, arm, cell, configured, flags, refused
 
 EVERY = [
     pytest.param(kind, each, id=f"{kind} {each.product} {each.version}")
@@ -144,6 +146,11 @@ def test_slime_writes_out_what_its_own_defaults_would_change():
         assert given["--rollout-num-gpus"] == "2"
         assert given["--sglang-max-total-tokens"] == "100000"
         assert made.impossible == []
+    named = ("router={product: slime, policy: cache_aware}", "arms.sticky_least_loaded.router.policy=round_robin")
+    named += ("fleet.engine=" + ENGINES["sglang"],)
+    given = flags(starts(load_scenario("smoke", named))["round_robin"].files["slime_args.sh"])
+    assert given["--router-balance-abs-threshold"] == "10"
+    assert given["--router-balance-rel-threshold"] == "1.2"
 
 
 def test_slime_trains_as_the_scenario_does():
