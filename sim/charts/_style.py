@@ -17,6 +17,8 @@ FONT = 14
 PLAIN = "#4c78a8"
 PALETTE = ("#4c78a8", "#d9730d", "#4a9440", "#d64550", "#a0658f", "#3a9189", "#8a6650", "#a8860b") * 3
 BAD, GOOD, NEUTRAL = "#d64550", "#4a9440", "#333333"
+UNSURE = "#a8860b"
+"""What its interval leaves open."""
 OUTSIDE = "#8a8f98"
 """What is predicted outside the region that the cost model was fitted in."""
 PAPER, FAINT, FRAME, GRID = "#ffffff", "#555555", "#dddddd", "#eeeeee"
@@ -33,7 +35,7 @@ DARK: Final = {
 }
 """What inks become on a dark ground."""
 # A logarithmic axis leaves out labels after the first few of a decade unless each is written by an expression.
-RATIO_AXIS = alt.Axis(labelExpr="format(datum.value, '.3~g')", labelOverlap="greedy")
+RATIO_AXIS = alt.Axis(labelExpr="format(datum.value, '.3~g')", labelOverlap="greedy", labelSeparation=4)
 
 
 def headline(text: str, subtitle: str) -> alt.Title:

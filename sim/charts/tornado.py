@@ -13,6 +13,7 @@ from sim.charts._style import (
     PAPER,
     PLAIN,
     RATIO_AXIS,
+    UNSURE,
     WIDTH,
     headline,
     line_at,
@@ -21,8 +22,9 @@ from sim.charts._style import (
 )
 
 SAME, FLIPS, OPEN = "same decision", "decision flips", "undecided"
-_COLOURS: Final = {SAME: PLAIN, FLIPS: BAD, OPEN: OUTSIDE}
-DECISIONS: Final = {"RUN": GOOD, "DO NOT RUN": BAD, OPEN: OUTSIDE}
+_COLOURS: Final = {SAME: PLAIN, FLIPS: BAD, OPEN: UNSURE}
+DECISIONS: Final = {"RUN": GOOD, "DO NOT RUN": BAD, OPEN: UNSURE}
+_BEYOND: Final = "; grey: outside the calibrated region"
 _BAR: Final = 26
 """Height of one end, with room for its value."""
 
@@ -31,13 +33,13 @@ def tornado(bars: pl.DataFrame, title: str, *, centre: float, lines: list[float]
     """A bar an end of an assumption, from the ratio as things stand to the one there, with its 95 % interval.
 
     ``bars`` has columns assumption (widest first), value (the end, for reading), ratio, lo, hi (may be null) and
-    outcome: ``same decision``, ``decision flips`` or ``undecided``. ``lines`` are ratios to mark, 1 and the smallest
-    effect of interest.
+    outcome: ``same decision``, ``decision flips`` or ``undecided``; it may have ``outside``: what is outside the
+    calibrated region is grey. ``lines`` are ratios to mark, 1 and the smallest effect of interest.
     """
     require(bars, "assumption", "value", "ratio", "lo", "hi", "outcome")
     names = bars["assumption"].unique(maintain_order=True).to_list()
     # Ends stand one below the other, so that two on the same side do not hide each other.
-    drawn = bars.with_columns(centre=pl.lit(centre), place=pl.int_range(pl.len()).over("assumption"))
+    drawn = _marked(bars).with_columns(centre=pl.lit(centre), place=pl.int_range(pl.len()).over("assumption"))
     most = int(drawn["place"].to_numpy().max()) + 1
     known = [value for name in ("ratio", "lo", "hi") for value in bars[name].drop_nulls()] + [centre, *lines]
     scale = alt.Scale(type="log", domain=[min(known) * 0.99, max(known) * 1.01], nice=False)
@@ -51,15 +53,25 @@ def tornado(bars: pl.DataFrame, title: str, *, centre: float, lines: list[float]
     )
     base = alt.Chart(drawn)
     x = alt.X("ratio:Q", title="ratio to baseline", axis=RATIO_AXIS, scale=scale)
-    rods = base.mark_bar(height=12).encode(x=x, x2="centre:Q", y=y, yOffset=offset, color=colour)
+    told: list[Any] = [
+        "assumption",
+        "value",
+        *(alt.Tooltip(f"{each}:Q", format=".4f") for each in ("ratio", "lo", "hi")),
+    ]
+    rods = base.mark_bar(height=12).encode(
+        x=x, x2="centre:Q", y=y, yOffset=offset, color=_grey(colour), tooltip=[*told, "outcome", "outside"]
+    )
     spans = base.mark_rule(strokeWidth=1.5, color=NEUTRAL).encode(
         x=alt.X("lo:Q", scale=scale), x2="hi:Q", y=y, yOffset=offset
     )
-    labels = base.mark_text(align="left").encode(x=alt.value(WIDTH + 8), y=y, yOffset=offset, text="value:N")
+    labels = base.mark_text(align="left").encode(
+        x=alt.value(alt.expr("width + 8")), y=y, yOffset=offset, text="value:N"
+    )
     rules = [line_at(each) for each in lines]
     subtitle = (
         "bars: from the ratio as things stand; thin: 95 %; dashed: no change, and the smallest effect of interest"
     )
+    subtitle += _BEYOND if drawn["outside"].any() else ""
     layers = alt.layer(*rules, rods, spans, labels)
     height = _BAR * most * len(names)
     chart: alt.LayerChart = styled(layers.properties(width=WIDTH, height=height, title=headline(title, subtitle)))
@@ -82,10 +94,22 @@ def decision_map(cells: pl.DataFrame, title: str, *, x: str, y: str) -> alt.Laye
         scale=alt.Scale(domain=[*DECISIONS], range=[*DECISIONS.values()]),
         legend=alt.Legend(orient="top"),
     )
+    cells = _marked(cells)
     base = alt.Chart(cells).encode(x=across, y=up)
-    tiles = base.mark_rect(stroke=PAPER).encode(color=colour)
+    told: list[Any] = ["x", "y", alt.Tooltip("ratio:Q", format=".4f"), "decision", "outside"]
+    tiles = base.mark_rect(stroke=PAPER).encode(color=_grey(colour), tooltip=told)
     texts = base.mark_text(color=PAPER, fontWeight="bold").encode(text=alt.Text("ratio:Q", format=".3f"))
     size = {"width": 130 * cells["x"].n_unique(), "height": 56 * cells["y"].n_unique()}
     subtitle = "number: candidate over baseline; undecided: the interval is too wide"
+    subtitle += _BEYOND if cells["outside"].any() else ""
     chart: alt.LayerChart = styled(alt.layer(tiles, texts).properties(**size, title=headline(title, subtitle)))
     return chart
+
+
+def _marked(table: pl.DataFrame) -> pl.DataFrame:
+    """With ``outside``, whether it had such a column or not."""
+    return table if "outside" in table.columns else table.with_columns(outside=pl.lit(value=False))
+
+
+def _grey(colour: alt.Color) -> Any:
+    return alt.condition("datum.outside", alt.value(OUTSIDE), colour)

@@ -64,6 +64,12 @@ def read(folder: Path, pairs: int | None = None) -> Tables:
     return Tables(**{name: frame.filter(pl.col("pair") < pairs) for name, frame in found.items()})
 
 
+def read_engines(folder: Path, pair: int) -> pl.DataFrame:
+    """The engines table of one pair of a stored result."""
+    with _explained(folder, "read"):
+        return pl.scan_parquet(folder / "engines.parquet").filter(pl.col("pair") == pair).collect()
+
+
 def has_tables(folder: Path) -> bool:
     """Whether a stored result kept its tables, or only what was measured."""
     return all((folder / f"{name}.parquet").is_file() for name in NAMES)

@@ -24,6 +24,7 @@ from sim import registry
 from sim.cost._profiles import Profile
 from sim.engine.spec import PRESETS, EngineSpec, resolve
 from sim.errors import ScenarioError
+from sim.report.region import Region
 from sim.review._knobs import Knob, brief
 from sim.review._model import Table
 from sim.router.reads import SIGNALS, reads
@@ -48,6 +49,15 @@ def profile_of(kind: EngineType, cell: Cell) -> Profile | None:
     load = getattr(kind.engine.cost, "load", None)
     profile = None if load is None else load(**kind.hardware, base=cell.base)
     return profile if isinstance(profile, Profile) else None
+
+
+def regions(cell: Cell) -> list[Region | None]:
+    """The calibrated region of each engine by its number: of the beginning, type after type, then those that join."""
+    numbered = [kind.name for kind in cell.fleet for _ in range(kind.count)]
+    numbered += [name or "" for name in cell.membership.joining]
+    profiles = {kind.name: profile_of(kind, cell) for kind in cell.fleet}
+    known = {name: profile.region if profile else None for name, profile in profiles.items()}
+    return [known[name] for name in numbered]
 
 
 def register(knobs: list[Knob]) -> Table:

@@ -15,7 +15,8 @@ from sim.report.chart_tables import completion_tables
 from sim.report.pictures import ratio_means, ratio_points
 from sim.report.region import outside_by_pair
 from sim.report.table import number
-from sim.review._gather import Evidence, regions
+from sim.review._assumptions import regions
+from sim.review._gather import Evidence
 from sim.review._judge import MOST_OUTSIDE
 from sim.review._sensitivity import Grid, Sensitivity
 
@@ -69,6 +70,7 @@ def _tornado(ev: Evidence, found: Sensitivity, centre: float) -> Figure:
             "lo": end.ratio.lo,
             "hi": end.ratio.hi,
             "decision": end.decision,
+            "outside": _is_beyond(ev, end.outside),
             "outcome": charts.FLIPS if end.flips else charts.OPEN if end.decision == "undecided" else charts.SAME,
         }
         for bar in found.bars[:MOST_BARS]
@@ -89,7 +91,13 @@ def _tornado(ev: Evidence, found: Sensitivity, centre: float) -> Figure:
 
 def _decision_map(ev: Evidence, grid: Grid) -> Figure:
     rows = [
-        {"x": tile.levels[0], "y": tile.levels[1], "ratio": tile.ratio.ratio, "decision": tile.decision}
+        {
+            "x": tile.levels[0],
+            "y": tile.levels[1],
+            "ratio": tile.ratio.ratio,
+            "decision": tile.decision,
+            "outside": _is_beyond(ev, tile.outside),
+        }
         for tile in grid.tiles
         if tile.ratio.ratio is not None
     ]
@@ -164,6 +172,13 @@ def _engine(bins: pl.DataFrame, engine: int, role: str) -> str:
 
 def _outside(ev: Evidence, arm: str) -> pl.DataFrame:
     return outside_by_pair(ev.tables[arm].engines, regions(ev.cell(arm)))
+
+
+def _is_beyond(ev: Evidence, outside: float | None) -> bool:
+    """Of a run elsewhere; of one that is as things stand where its own share is not known."""
+    if outside is None:
+        return any(_is_far(ev, arm) for arm in (ev.baseline, ev.candidate))
+    return outside > MOST_OUTSIDE
 
 
 def _is_far(ev: Evidence, arm: str) -> bool:

@@ -16,11 +16,11 @@ from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metri
 from sim.report.ledger import Entry, by_mechanism, entries, ledger
 from sim.report.ledger import differences as differences_of
 from sim.report.plan import Plan, plan
-from sim.report.region import Coverage, Region, coverage
+from sim.report.region import Coverage, coverage
 from sim.report.result import Result
 from sim.report.sides import first, read_side
 from sim.review._arithmetic import Arithmetic, arithmetic
-from sim.review._assumptions import profile_of
+from sim.review._assumptions import regions
 from sim.review._checks import verify
 from sim.review._knobs import Knob
 from sim.review._model import Check, Sealed
@@ -310,15 +310,6 @@ def _plan(scenario: Scenario, sides: Sequence[Any], lines: Lines) -> tuple[Plan 
         ), ""
     except ScenarioError as error:
         return None, str(error)
-
-
-def regions(cell: Cell) -> list[Region | None]:
-    """The calibrated region of each engine by its number: of the beginning, type after type, then those that join."""
-    kinds = {kind.name: kind for kind in cell.fleet}
-    numbered = [kind.name for kind in cell.fleet for _ in range(kind.count)]
-    numbered += [name or "" for name in cell.membership.joining]
-    profiles = {name: profile_of(kind, cell) for name, kind in kinds.items()}
-    return [profile.region if (profile := profiles[name]) else None for name in numbered]
 
 
 def _workloads(cells: Sequence[Cell]) -> list[tuple[str, tuple[Description, list[Keys]]]]:

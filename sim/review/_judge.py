@@ -72,7 +72,10 @@ def judge(found: Findings, pairs: int) -> Judgement:
         return Judgement(
             f"DO NOT RUN for {found.metric}: whatever gain there is lies below {found.interest:.0%} ({effect})"
         )
-    return Judgement(f"RUN, {pairs} pairs: the candidate is predicted to be better in {found.metric} ({effect})")
+    return Judgement(
+        f"RUN, {pairs} pairs: the real comparison is worth its GPU time, "
+        f"as the candidate is predicted to be better in {found.metric} ({effect})"
+    )
 
 
 def _refusals(found: Findings) -> Iterator[str]:

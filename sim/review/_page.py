@@ -111,7 +111,7 @@ def _regression(ev: Evidence) -> str:
         return "No pair has a ratio."
     often = f"{ev.candidate} loses more than {ev.lines.harm:.0%} in {round(harmed * size)} of {size} simulated pairs"
     mean = ev.primary.paired.p_mean_worse
-    return f"{often}{'' if mean is None else f'; its mean is worse with probability {share(mean)}'}. {_trigger(ev)}"
+    return f"{often}{'' if mean is None else f'; the mean over pairs is worse with a probability {_chance(mean)}'}. {_trigger(ev)}"
 
 
 def _trigger(ev: Evidence) -> str:
@@ -176,10 +176,15 @@ def _controls(ev: Evidence) -> str:
     held = [each for each in ev.checks if each.held is not None]
     passed = sum(each.held is True for each in held)
     controls = [each for each in ev.checks if each.name == "null control"]
-    ran = [f"{each.says} ({'holds' if each.held else 'FAILS'})" for each in controls if each.held is not None]
-    others = len(controls) - len(ran)
-    left = f" {others} do not apply here." if others else ""
-    return f"{passed} of {len(held)} checks hold. Null controls: {'; '.join(ran) or 'none could be run'}.{left}"
+    names = [each.says.partition(":")[0] for each in controls if each.held]
+    failed = [each.says for each in controls if each.held is False]
+    left = len(controls) - len(names) - len(failed)
+    said = f"Comparisons that must show no difference: {words(names)} {'hold' if len(names) > 1 else 'holds'}."
+    return (
+        f"{said if names else 'No comparison that must show no difference could be run.'}"
+        f"{f' FAILS: {words(failed)}.' if failed else ''}{f' {left} do not apply here.' if left else ''} "
+        f"{passed} of {len(held)} checks of these runs hold."
+    )
 
 
 def _why(ev: Evidence) -> str:
@@ -187,7 +192,11 @@ def _why(ev: Evidence) -> str:
     total = ev.ledger[-1].baseline_s
     moved = sorted(ev.ledger[:-1], key=lambda each: -abs(each.difference.mean or 0.0))[:2]
     parts = words([f"{SAYS[each.line]} {(each.difference.mean or 0.0) / total:+.1%}" for each in moved])
-    said = "No run takes the mechanism alone away." if ev.ablation is None else ablated(ev, ev.ablation)
+    said = (
+        "No third arm switches off what is held to be the cause, so the cause is not proven."
+        if ev.ablation is None
+        else ablated(ev, ev.ablation)
+    )
     return f"Engine time moves most in these, as shares of all that {ev.baseline} takes: {parts}. {said}"
 
 
@@ -206,6 +215,11 @@ def _rule(ev: Evidence) -> str:
         f"{1 - lines.harm:.2f} with a mean above {1 + lines.interest:.2f}; as the default if it lies above 1.00; "
         f"reject if it lies below {1 + lines.harm:.2f}; else extend once (whole rule: part 12). {sealed}"
     )
+
+
+def _chance(share_of_one: float) -> str:
+    """A probability found by resampling, which cannot tell 0 from a little."""
+    return "below 0.1%" if share_of_one < 0.001 else f"of {share(share_of_one)}"
 
 
 def _unit(ev: Evidence) -> str:

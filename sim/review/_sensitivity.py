@@ -22,9 +22,11 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from sim.errors import ScenarioError
+from sim.log import store
 from sim.metrics import METRICS
+from sim.report.region import coverage
 from sim.report.result import Arm, Result
-from sim.review._assumptions import assumptions
+from sim.review._assumptions import assumptions, regions
 from sim.review._conditions import conditions
 from sim.review._judge import Decision, decision
 from sim.review._knobs import Knob, Level
@@ -75,6 +77,8 @@ class End:
     decision: Decision
     flips: bool
     """It is decided there and at the centre, and differently."""
+    outside: float | None = None
+    """Share of busy time outside the calibrated region, in the arm that has more; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class Tile:
     levels: tuple[str, str]
     ratio: Estimate
     decision: Decision
+    outside: float | None = None
+    """As of an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +259,14 @@ class Runs:
         self._how: dict[str, Any] = {"out": out / "sensitivity", "jobs": jobs, "fresh": fresh, "progress": progress}
         self._every = centre.logs()
         self._found: dict[tuple[str, int], tuple[Estimate, Estimate, Floats] | None] = {}
+        self._far: dict[tuple[str, int], float] = {}
 
     def at(
         self, settings: Sequence[Mapping[str, Any]], names: Sequence[str], pairs: int | None = None
     ) -> list[tuple[Estimate, Estimate, Floats] | None]:
         """Ratio, change over the centre, and changes by pair, of each; None where it cannot be run: a note says why."""
         count = self.pairs if pairs is None else pairs
-        keys = [(repr(sorted(each.items(), key=lambda item: item[0])), count) for each in settings]
+        keys = [self._key(each, count) for each in settings]
         variants: dict[tuple[str, int], Variant] = {}
         for key, each, name in zip(keys, settings, names, strict=True):
             if key in self._found or key in variants:
@@ -271,6 +278,14 @@ class Runs:
                 self._fail(key, name, str(error))
         self._run(variants)
         return [self._found[key] for key in keys]
+
+    def far(self, settings: Mapping[str, Any]) -> float | None:
+        """Share of busy time outside the calibrated region in the arm that has more, by the first pair."""
+        return self._far.get(self._key(settings, self.pairs))
+
+    @staticmethod
+    def _key(settings: Mapping[str, Any], count: int) -> tuple[str, int]:
+        return repr(sorted(settings.items(), key=lambda item: item[0])), count
 
     def _fail(self, key: tuple[str, int], name: str, error: str) -> None:
         self._found[key] = None
@@ -286,7 +301,7 @@ class Runs:
             tuple(replace(variants[key], name=name) for name, key in named.items()),
         )
         try:
-            found = sweep(made, **self._how)
+            found = sweep(made, keep_tables=True, **self._how)  # tables say what was outside the calibrated region
         except ScenarioError as error:
             # One that is refused before it runs keeps the others from running: each by itself, then.
             for key, variant in variants.items():
@@ -298,6 +313,7 @@ class Runs:
         for name, key in named.items():
             if name in found.results:
                 self._found[key] = self._estimates(found.results[name])
+                self._far[key] = max(_far(variants[key].scenario, arm) for arm in found.results[name].arms.values())
                 self.done += 2 * key[1]
                 if failures := found.results[name].failures:
                     self.notes[f"{variants[key].name}: {failures} replications failed"] = None
@@ -315,6 +331,10 @@ class Runs:
             moved = compare_blocked(np.exp(here), np.exp(there), "none", *strata)
             return _of(paired), _of(moved), there - here
         return elsewhere(self._every, here, there), change(here, there), there - here
+
+
+def _far(scenario: Scenario, arm: Arm) -> float:
+    return 1 - coverage(store.read_engines(arm.folder, pair=0), regions(scenario.arms[arm.name])).inside_share
 
 
 def _of(found: Ratio) -> Estimate:
@@ -418,7 +438,7 @@ def _bars(runs: Runs, knobs: Sequence[Knob]) -> list[Bar]:
         if each is not None:
             decided = runs.centre.decide(each[0])
             flips = "undecided" not in (here, decided) and here != decided
-            ends[knob.id].append(End(level, knob.shown(level), said, each[0], each[1], decided, flips))
+            ends[knob.id].append(End(level, knob.shown(level), said, *each[:2], decided, flips, runs.far(said)))
     return [Bar(knob, tuple(ends[knob.id])) for knob in knobs if ends[knob.id]]
 
 
@@ -569,7 +589,9 @@ def _grid(runs: Runs, bars: Sequence[Bar]) -> Grid | None:
     names = [f"{knobs[0].name} {one} with {knobs[1].name} {other}" for one, other in shown]
     found = _run_or_centre(runs, settings, names)
     tiles = [
-        Tile(said, each, runs.centre.decide(each)) for said, each in zip(shown, found, strict=True) if each is not None
+        Tile(said, each, runs.centre.decide(each), runs.far(there))
+        for said, there, each in zip(shown, settings, found, strict=True)
+        if each is not None
     ]
     return Grid(knobs, tuple(tiles))
 

@@ -221,3 +221,20 @@ def test_bars_begin_at_the_ratio_as_things_stand() -> None:
     assert [(row["centre"], row["place"]) for row in rows] == [(1.08, 0), (1.08, 1), (1.08, 0)]
     [rods] = [layer for layer in chart["layer"] if layer["mark"]["type"] == "bar"]
     assert rods["encoding"]["color"]["scale"]["domain"] == [charts.SAME, charts.FLIPS, charts.OPEN]
+
+
+@pytest.mark.parametrize("name", ["tornado", "decision_map"])
+def test_what_is_outside_the_calibrated_region_is_grey(name: str) -> None:
+    """Where the table says so; what is merely undecided has a colour of its own."""
+    chart = (
+        charts.tornado(BARS.with_columns(outside=pl.int_range(pl.len()) == 0), "t", centre=1.08, lines=[1.0])
+        if name == "tornado"
+        else charts.decision_map(TILES.with_columns(outside=pl.int_range(pl.len()) == 0), "t", x="x", y="y")
+    ).to_dict()
+    [colour] = [
+        own["encoding"]["color"] for own in chart["layer"] if "condition" in own.get("encoding", {}).get("color", {})
+    ]
+    assert colour["condition"] == {"test": "datum.outside", "value": _style.OUTSIDE}
+    assert _style.OUTSIDE not in colour["scale"]["range"]
+    assert "grey: outside" in chart["title"]["subtitle"]
+    assert "grey" not in KINDS[name][0].to_dict()["title"]["subtitle"]

@@ -17,7 +17,7 @@ async function draw(place) {
     views(spec, (view) => {
       if (view.width >= ELASTIC) view.width = width(view.width);
       const rows = view.encoding?.y?.axis;
-      if (isNarrow && rows?.labelLimit) rows.labelLimit = 100;
+      if (isNarrow && rows?.labelLimit) rows.labelLimit = 120;
     });
     // A screen reader is told what the figure shows, not every dot; the page's ground shows through.
     spec.description = says;

@@ -450,3 +450,9 @@ def test_what_is_drawn_is_scaled(value, factor: float, becomes) -> None:
     else:
         assert found == becomes
         assert type(found) is type(becomes)
+
+
+def test_what_is_outside_the_calibrated_region_is_known_of_every_end(drawn) -> None:
+    """A cost that nothing was fitted for has no region: all of its time is outside, at every end."""
+    assert {end.outside for each in drawn.sensitivity.bars for end in each.ends} == {1.0}
+    assert review.figures(drawn)["tornado"].data["outside"].all()
