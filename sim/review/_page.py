@@ -111,7 +111,8 @@ def _regression(ev: Evidence) -> str:
         return "No pair has a ratio."
     often = f"{ev.candidate} loses more than {ev.lines.harm:.0%} in {round(harmed * size)} of {size} simulated pairs"
     mean = ev.primary.paired.p_mean_worse
-    return f"{often}{'' if mean is None else f'; the mean over pairs is worse with a probability {_chance(mean)}'}. {_trigger(ev)}"
+    average = "" if mean is None else f"; the mean over pairs is worse with a probability {_chance(mean)}"
+    return f"{often}{average}. {_trigger(ev)}"
 
 
 def _trigger(ev: Evidence) -> str:
