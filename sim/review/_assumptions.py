@@ -327,6 +327,8 @@ def _around(scenario: Scenario, candidate: str) -> Iterator[Knob]:
         for key, what in (("period_s", "time between reports, s"), ("delay_s", "age of reports at arrival, s")):
             value = telemetry[key]
             low, high = (value / 2, value * 2) if value else (0.0, telemetry["period_s"] / 10)
+            if key == "period_s":
+                low = max(low, *(_jitter(each) for each in _two(scenario, candidate)))
             fixed = "" if read else "no policy reads reports"
             who = "the router's configuration"
             yield Knob(
@@ -367,6 +369,12 @@ _CAPS: Final = ("max_sessions_in_flight", "max_sessions_per_engine", "max_groups
 
 def _two(scenario: Scenario, candidate: str) -> list[Cell]:
     return [scenario.arms[scenario.baseline], scenario.arms[candidate]]
+
+
+def _jitter(cell: Cell) -> float:
+    """Reports may not overtake each other: their period is no shorter than this."""
+    telemetry = cell.resolved["router"].get("telemetry") or {}
+    return float(telemetry.get("jitter_s") or 0.0)
 
 
 def _ties(scenario: Scenario, candidate: str) -> Iterator[Knob]:

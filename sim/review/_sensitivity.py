@@ -634,7 +634,11 @@ def _joint(runs: Runs, bars: Sequence[Bar], pairs: int) -> Joint | None:
         for knob, share in zip(knobs, row, strict=True):
             drawn |= knob.settings(knob.at(share))
         settings.append(drawn)
-    found = runs.at(settings, [f"draw {number} of all assumptions" for number in range(DRAWS)], pairs)
+    known = dict(runs.notes)
+    found = runs.at(settings, ["a draw of all assumptions"] * DRAWS, pairs)
+    if refused := [each for each in runs.notes if each not in known]:
+        # What does not go together is said once, however often it was drawn.
+        runs.notes = {**known, f"{found.count(None)} of {DRAWS} draws cannot be run; the first: {refused[0]}": None}
     moved = spread([each[2] for each in found if each is not None])
     if moved is None:
         return None

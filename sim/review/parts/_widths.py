@@ -62,7 +62,8 @@ def _form(ev: Evidence) -> Width:
     factor = 1 + found.p90
     return Width(
         "model form",
-        f"{ratio / factor:.3f} to {ratio * factor:.3f} (factor {factor:.2f} either way)",
-        f"{what}: nine in ten of {found.ratios} published ratios are met within that factor, half within "
-        f"{1 + found.median:.2f}, on other fleets and workloads (part 6){old}; no number of pairs narrows it",
+        f"{ratio / factor:.3f} to {ratio * factor:.3f} (9 in 10 of {found.ratios} published ratios are met within a "
+        f"factor of {factor:.2f})",
+        f"{what}: half of the published ratios are met within a factor of {1 + found.median:.2f}, on other fleets and "
+        f"workloads (part 6){old}; no number of pairs narrows it",
     )

@@ -10,6 +10,7 @@ So the group's key wins as long as s < (C - 2) c / (L - 1). Of two groups it win
 """
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,16 +95,16 @@ def gathered(tmp_path: Path, output: str, *entries: str, pairs: int = 4, varied:
     return review.gather(scenario, "group", Lines(), out=tmp_path / "out", sensitivity_pairs=varied)
 
 
-def planted(tmp_path: Path, output: str, entries: tuple[str, ...], metric: str = "samples_per_s"):
+def planted(tmp_path: Path, output: str, entries: tuple[str, ...], metric: str = "samples_per_s", room: int = 400000):
     file = tmp_path / "planted.yaml"
-    text = WORLD.replace("OUTPUT", output).replace("METRIC", metric)
+    text = WORLD.replace("OUTPUT", output).replace("METRIC", metric).replace("400000", str(room))
     file.write_text(text + "".join(f"  - {each}\n" for each in entries))
     return load_scenario(file)
 
 
-def runs(tmp_path: Path, *entries: str, metric: str = "samples_per_s"):
+def runs(tmp_path: Path, *entries: str, metric: str = "samples_per_s", room: int = 400000):
     """What it takes to vary the exact world: its runs, and the assumptions that have a range."""
-    scenario = planted(tmp_path, "64", entries, metric).select(pairs=2)
+    scenario = planted(tmp_path, "64", entries, metric, room).select(pairs=2)
     result = run(scenario, out=tmp_path / "out")
     paired = result.comparison("group", metric).paired
     arms = result.arms["sample"], result.arms["group"]
@@ -278,9 +279,9 @@ def test_model_form_is_what_the_record_says(exact) -> None:
     case = replace(exact.record.cases[0], rows=tuple(map(row, offs)))
     shown = [*widths(replace(exact, record=replace(exact.record, cases=(case,))))]
     assert [each.of for each in shown] == ["simulation noise", "input uncertainty", "model form"]
-    assert shown[2].says.endswith("(factor 1.25 either way)")
+    assert shown[2].says.endswith("(9 in 10 of 11 published ratios are met within a factor of 1.25)")
     assert shown[2].says.startswith(f"{ratio(0.5e-3) / 1.25:.3f} to {ratio(0.5e-3) * 1.25:.3f}")
-    assert "half within 1.10" in shown[2].what
+    assert "within a factor of 1.10" in shown[2].what
     assert widths(replace(exact, record=replace(exact.record, cases=())))[2].says == "not quantified"
 
 
@@ -327,10 +328,15 @@ def test_an_assumption_about_what_is_asked_is_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
     """A prompt that no engine has room for, at the low end; the other end has its bar."""
-    made, knobs = runs(tmp_path, "{field: fleet.engine.kv_tokens, range: [2000, 500000]}", *QUIET)
-    room = next(each for each in _sensitivity._bars(made, knobs) if each.knob.fields[0].endswith("kv_tokens"))
-    assert [end.level for end in room.ends] == [500000]
+    made, knobs = runs(tmp_path, "{field: fleet.engine.kv_tokens, range: [2000, 20000]}", *QUIET, room=17000)
+    bars = _sensitivity._bars(made, knobs)
+    room = next(each for each in bars if each.knob.fields[0].endswith("kv_tokens"))
+    assert [end.level for end in room.ends] == [20000]
     assert any("kv_tokens 2,000 cannot be run: " in each for each in made.notes)
+    before = len(made.notes)
+    assert _sensitivity._joint(made, [room], 2).spread.draws < _sensitivity.DRAWS
+    [said] = [*made.notes][before:]
+    assert re.match(r"[1-9]\d? of 20 draws cannot be run; the first: a draw of all assumptions cannot be run: ", said)
 
 
 @pytest.mark.slow
@@ -371,7 +377,7 @@ workload:
 client: {max_sessions_in_flight: 12}
 router:
   policy: {kind: sticky_least_loaded, tie: random}
-  telemetry: {period_s: 0.5, delay_s: 0.1}
+  telemetry: {period_s: 0.5, delay_s: 0.1, jitter_s: 0.3}
   decision: {fixed_s: 0.01}
 arms:
   sticky: {}
