@@ -94,9 +94,17 @@ def assumptions(scenario: Scenario, candidate: str, change: str) -> list[Knob]:
 
 
 def _held(knob: Knob, change: str) -> Knob:
-    if knob.is_varied and any(_is_part(field, change) for field in knob.fields):
+    if knob.is_varied and any(_is_asked(field, change) for field in knob.fields):
         return replace(knob, fixed="the arms differ in it")
     return knob
+
+
+def _is_asked(field: str, change: str) -> bool:
+    """Whether a field is, or holds, the one that the arms differ in; one arm's own field below it is no such thing."""
+    if not field.startswith("arms."):
+        return _is_part(field, change)
+    own = field.split(".", 2)[2]
+    return f"{change}.".startswith(f"{own}.")
 
 
 def _is_part(one: str, other: str) -> bool:

@@ -420,7 +420,16 @@ def test_entries_that_are_not_varied_say_why(tmp_path: Path) -> None:
     for each in found:
         assert each.is_varied == bool(each.fields and not each.fixed)
     ties = next(each for each in found if each.name == "arm sticky: rule for ties")
-    assert ties.fixed == "the arms differ in it" or ties.options == ("first", "rotate", "sessions")
+    assert ties.options == ("first", "rotate", "sessions")
+
+
+def test_what_the_arms_differ_in_is_not_varied(tmp_path: Path) -> None:
+    """Neither in both nor in one arm; another field of the policy of one arm is, where the whole policies differ."""
+    file = tmp_path / "wide.yaml"
+    file.write_text(WIDE.replace("{kind: smg.least_load}", "{kind: sticky_least_loaded, tie: first}"))
+    found = assumptions(load_scenario(file), "queue", "router.policy.tie")
+    assert [each.fixed for each in found if "rule for ties" in each.name] == ["the arms differ in it"] * 2
+    assert all("router.policy.tie" not in each.fields for each in found if each.is_varied)
 
 
 def test_what_the_author_says_takes_the_place_of_ours(exact) -> None:
