@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from sim.campaign._seal import Seal
+from sim.export import read_manifest
+from sim.export import warnings as export_warnings
 from sim.review import Evidence, Review, Sealed, review_of
 
 
@@ -17,9 +19,14 @@ def reviewed(ev: Evidence, seal: Seal, command: str) -> Review:
 
 
 def warnings(seal: Seal) -> list[str]:
-    """Guardrails that the simulated arms pass already: such a campaign is likely to stop."""
+    """What no product can have as it was simulated, and guardrails that the simulated arms pass already.
+
+    A campaign with the first measures another rule, one with the second is likely to stop.
+    """
     guard = seal.rule.guardrails
-    return [
+    manifests = {cell: read_manifest(seal.folder / each["folder"]) for cell, each in seal.prediction["cells"].items()}
+    impossible = [f"{cell}, {each}" for cell, manifest in manifests.items() for each in export_warnings(manifest)]
+    return impossible + [
         f"{cell}, arm {arm}: {name.replace('_', ' ')} is predicted to be {value:.1%}, the campaign stops above "
         f"{getattr(guard, name):.0%}"
         for cell, each in seal.prediction["cells"].items()

@@ -191,6 +191,18 @@ def test_the_parts_of_the_review_know_the_seal(evidence, seal):
     assert any(seal.digest[:16] in line.says for line in after.page if line.field == "decision rule")
 
 
+def test_an_arm_that_no_product_can_run_is_warned_of(seal, tmp_path):
+    """The export said so; a campaign of it would measure another rule."""
+    copy = shutil.copytree(seal.folder, tmp_path / "copy")
+    [cell] = seal.prediction["cells"].values()
+    path = copy / cell["folder"] / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["arms"][1]["impossible"] = ["router.policy.x = 1: the product has 2"]
+    path.write_text(json.dumps(manifest))
+    [warning] = campaign.warnings(replace(seal, folder=copy))
+    assert warning.endswith("arm group cannot be run as simulated: router.policy.x = 1: the product has 2")
+
+
 def test_guardrails_that_the_simulation_passes_are_told(seal):
     """Such a campaign would stop."""
     assert campaign.warnings(seal) == []
