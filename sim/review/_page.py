@@ -19,12 +19,14 @@ from sim.review._warnings import warnings
 from sim.review.parts import parts
 from sim.review.parts._widths import widths
 from sim.review.parts._words import changed, share, words
+from sim.review.parts.calibration import resembling
 from sim.review.parts.predictions import p_harm
 from sim.review.parts.question import asked
 from sim.review.parts.risk import is_worse, worst_pairs
 from sim.review.parts.rule import planned_pairs
 from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import ablated
+from sim.validation import agreement
 
 
 def review_of(ev: Evidence, command: str) -> Review:
@@ -73,7 +75,7 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     yield Line("assumption that flips it", *_flips(ev))
     yield Line("real runs and their cost", _cost(ev), "11.1" if ev.plan else "")
     yield Line("decision rule", _rule(ev), "1.1")
-    yield Line("calibration", _calibration(ev), "6.1, 6.2")
+    yield Line("calibration", _calibration(ev), "6.1, 6.2, 6.3")
     yield Line("null control", _controls(ev), "5.1")
     yield Line("reproduce", command, "16.1")
 
@@ -170,7 +172,18 @@ def _calibration(ev: Evidence) -> str:
     inside = min(each.inside_share for each in ev.coverage.values())
     steps = words(said) or "step times come from no profile: they are not measured"
     region = f"{inside:.1%} of the simulated busy time is inside the region that was measured"
-    return f"{steps[0].upper()}{steps[1:]}. {region}."
+    return f"{steps[0].upper()}{steps[1:]}. {region}. {_record(ev)}"
+
+
+def _record(ev: Evidence) -> str:
+    """How published ratios of arms came out, of cases like this one where there are some."""
+    near = [row for case, _ in resembling(ev) for row in case.ratios]
+    found = agreement(near or ev.record.ratios)
+    if found is None:
+        return "No published ratio of arms is on record."
+    of = "in cases like this one" if near else "on record, none of a case like this one"
+    order = f"{found.ordered} of {found.ratios} came out in the published order, half of them within {found.median:.0%}"
+    return f"Of the published ratios of arms {of}, {order}."
 
 
 def _controls(ev: Evidence) -> str:

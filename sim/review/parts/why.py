@@ -88,7 +88,8 @@ def _effect(ev: Evidence, ablation: Ablation) -> str:
 
 def _share(found: Share) -> str:
     between = "" if found.lo is None or found.hi is None else f" [{found.lo:.0%}, {found.hi:.0%}]"
-    word = "reversed, " if found.value > 1 + ROUNDED else "grown, " if found.value < -ROUNDED else ""
+    lo, hi = (found.value if end is None else end for end in (found.lo, found.hi))
+    word = "reversed, " if lo > 1 + ROUNDED else "grown, " if hi < -ROUNDED else ""
     return f"{word}{found.value:.0%}{between}"
 
 

@@ -113,6 +113,21 @@ def test_ratio_errors_are_those_of_the_record(evidence) -> None:
     assert names[0] in ("slime_groups", "slime_turns", "relax", "skyrl_pressure")
 
 
+def test_page_one_says_how_published_ratios_came_out(evidence) -> None:
+    """Of cases like this one; of all where none is like it."""
+
+    def said(ev) -> str:
+        return next(
+            line.says for line in review.review_of(ev, "windtunnel review x").page if line.field == "calibration"
+        )
+
+    near = agreement([row for case, _ in resembling(evidence) for row in case.ratios])
+    assert f"like this one, {near.ordered} of {near.ratios} came out in the published order" in said(evidence)
+    strange = replace(evidence, traits=replace(evidence.traits, presets=(), devices=(), models=(), policies=()))
+    every = agreement(evidence.record.ratios)
+    assert f"none of a case like this one, {every.ordered} of {every.ratios} came out" in said(strange)
+
+
 def test_engines_that_join_have_the_region_of_their_type(tmp_path: Path) -> None:
     """In the order of their times, behind those of the beginning; a constant cost has none."""
     (tmp_path / "types.yaml").write_text(TYPES, encoding="utf-8")
