@@ -3,10 +3,10 @@
 Reuse. Cut all prompts into pieces at the lengths where they part. With memory for everything a piece is computed once
 on every engine that it reaches, and its holders reach, with u routing keys among them,
 
-    N (1 - (1 - 1/N)**u)     engines under a uniform hash;     min(u, N)     where keys are dealt evenly
+    N (1 - (1 - 1/N)**u)     engines under a uniform hash; where keys are dealt evenly, from that up to min(u, N)
 
-less the engine that generated it. Prompts that are under way at once are taken to see each other, so with these keys
-no arm computes less on average.
+less the engine that generated it: dealt in a row, keys of one prompt fall on different engines, dealt among others they
+fall as by chance. Prompts that are under way at once are taken to see each other.
 
 Fullest engine. E[max/mean] of K keys on N engines, exact (``sim.occupancy``); ceil(K/N) N/K where they are dealt.
 
@@ -36,6 +36,8 @@ from sim.workload._model import Session, Workload
 Law = Literal["hash", "even"]
 TICK_S: Final = 1e-9
 REPLICATIONS: Final = 16
+"""Workloads that quantities are means of, fewer where they are large:"""
+REQUESTS: Final = 50_000
 DRAWS: Final = 25
 """Placements of the keys of each replication, whose mean is the expected drain."""
 SEED: Final = 20_250_101
@@ -55,11 +57,10 @@ class Placing:
     law: Law
     engines: int
 
-    def reached(self, keys: int) -> float:
-        """Engines that so many different keys reach, on average."""
-        if self.law == "even":
-            return float(min(keys, self.engines))
-        return self.engines * (1 - (1 - 1 / self.engines) ** keys)
+    def reached(self, keys: int) -> tuple[float, float]:
+        """Engines that so many different keys reach, on average: least and most."""
+        by_chance = self.engines * (1 - (1 - 1 / self.engines) ** keys)
+        return by_chance, float(min(keys, self.engines)) if self.law == "even" else by_chance
 
     def fullest(self, keys: int) -> float:
         """Keys of the fullest engine over the mean, on average."""
@@ -78,11 +79,12 @@ class Piece:
     home: int | None
     """Key of the request that generated it."""
 
-    def computed(self, placing: Placing) -> float:
-        """Tokens of it that are computed, on average."""
-        if self.home is None:
-            return self.tokens * placing.reached(len(self.keys))
-        return self.tokens * (placing.reached(len(self.keys | {self.home})) - 1)
+    def computed(self, placing: Placing) -> tuple[float, float]:
+        """Tokens of it that are computed, on average: least and most."""
+        every = self.keys if self.home is None else self.keys | {self.home}
+        least, most = placing.reached(len(every))
+        free = 0 if self.home is None else 1
+        return self.tokens * (least - free), self.tokens * (most - free)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,10 @@ class Arithmetic:
     placing: Placing | None
     """None: the policy looks at content or at loads in ways that no closed form follows."""
     keys: int
-    prompt_tokens: int
-    prefill_tokens: float | None
-    ideal_tokens: int
+    prompt_tokens: float
+    prefill_tokens: tuple[float, float] | None
+    """Least and most; equal where a hash places."""
+    ideal_tokens: float
     """Every piece computed once: one cache for all, which forgets nothing."""
     prefill_s: float
     """Seconds of the GPU for a token of prefill."""
@@ -123,18 +126,26 @@ class Arithmetic:
 
 
 def arithmetic(cell: Cell) -> Arithmetic:
-    """Of the first replication's workload."""
+    """Means over the workloads of the first replications."""
     placing = placing_of(cell)
     world = _world(cell, placing, 0)
+    wanted = min(REPLICATIONS, max(1, REQUESTS // max(sum(map(len, world.keys)), 1)))
+    worlds = [world, *(_world(cell, placing, pair) for pair in range(1, wanted))]
     return Arithmetic(
         placing=placing,
         keys=len({key for own in world.keys for key in own}),
-        prompt_tokens=sum(count(turn.prompt) for session in world.sessions for turn in session.turns),
-        prefill_tokens=sum(each.computed(placing) for each in world.pieces) if placing else None,
-        ideal_tokens=sum(each.tokens for each in world.pieces if each.home is None),
+        prompt_tokens=sum(each.prompt_tokens for each in worlds) / wanted,
+        prefill_tokens=_prefill(worlds, placing) if placing else None,
+        ideal_tokens=sum(each.ideal_tokens for each in worlds) / wanted,
         prefill_s=_prefill_s(cell, world.sessions),
-        drain=_drain(cell, world, placing) if placing else None,
+        drain=_drain(cell, worlds, placing) if placing else None,
     )
+
+
+def _prefill(worlds: Sequence["_World"], placing: Placing) -> tuple[float, float]:
+    every = [piece.computed(placing) for world in worlds for piece in world.pieces]
+    least, most = (sum(ends) / len(worlds) for ends in zip(*every, strict=True))
+    return least, most
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,16 @@ class _World:
     keys: list[list[int]]
     """Of each turn of each session."""
     pieces: list[Piece]
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of all requests."""
+        return sum(count(turn.prompt) for session in self.sessions for turn in session.turns)
+
+    @property
+    def ideal_tokens(self) -> int:
+        """Every piece computed once."""
+        return sum(each.tokens for each in self.pieces if each.home is None)
 
 
 def _world(cell: Cell, placing: Placing | None, pair: int) -> _World:
@@ -248,7 +269,8 @@ def _prefill_s(cell: Cell, sessions: Sequence[Session]) -> float:
     return (cost.step([(tokens, 0)], []) - cost.host0 - cost.host1) * TICK_S / tokens
 
 
-def _drain(cell: Cell, world: _World, placing: Placing) -> Drain | None:
+def _drain(cell: Cell, worlds: Sequence[_World], placing: Placing) -> Drain | None:
+    world = worlds[0]
     workload, sessions = world.workload, world.sessions
     together = not (workload.arrival_s > 0).any() and workload.is_plain and cell.training is None
     alone = all(len(session.turns) == 1 for session in sessions)
@@ -269,7 +291,6 @@ def _drain(cell: Cell, world: _World, placing: Placing) -> Drain | None:
         cost.step([(tokens, 0)], []) * TICK_S / tokens,
     )
     rng = np.random.default_rng(SEED)
-    worlds = [world, *(_world(cell, placing, pair) for pair in range(1, REPLICATIONS))]
     spent = [_last(each, placing, terms, rng) for each in worlds for _ in range(DRAWS)]
     longest = np.mean([max(session.turns[0].output_tokens for session in each.sessions) for each in worlds])
     return Drain(*terms, float(longest), float(np.mean(spent)))

@@ -151,7 +151,7 @@ def _ablation(ev: Evidence, ablation: Ablation) -> Table:
 
 def _first_principles(ev: Evidence) -> Table:
     head = ("quantity", "formula, with its inputs", "arithmetic", "simulated", "simulated over arithmetic")
-    note = "Of replication 0's workload; simulated are means over pairs. Memory without end, and no waiting."
+    note = "Means over the first workloads, and over all pairs. Memory without end, and no waiting."
     return Table("8.3", "What arithmetic alone says", head, list(_principles(ev)), note)
 
 
@@ -160,12 +160,12 @@ def _principles(ev: Evidence) -> Iterator[Row]:
         own = ev.arithmetic[name]
         if own.placing is not None and own.prefill_tokens is not None:
             says = (
-                f"sum over pieces of length x {_reached(own)}: {own.prompt_tokens:,} prompt tokens, {own.keys:,} keys "
-                f"(one a {own.placing.of}), N = {own.placing.engines}"
+                f"sum over pieces of length x {_reached(own)}: {own.prompt_tokens:,.0f} prompt tokens, "
+                f"{own.keys:,} keys (one a {own.placing.of}), N = {own.placing.engines}"
             )
             yield _compared(f"prefill tokens, {name}", says, own.prefill_tokens, _mean(ev, name, "prefill_tokens"))
         else:
-            says = f"each piece once, its placement follows no closed form: {own.prompt_tokens:,} prompt tokens"
+            says = f"each piece once, its placement follows no closed form: {own.prompt_tokens:,.0f} prompt tokens"
             yield _compared(f"least prefill, {name}", says, own.ideal_tokens, _mean(ev, name, "prefill_tokens"))
     yield from _saved(ev)
     for name in arms(ev):
@@ -178,7 +178,7 @@ def _principles(ev: Evidence) -> Iterator[Row]:
     for name in arms(ev):
         own = ev.arithmetic[name]
         ceiling = 1 - own.ideal_tokens / own.prompt_tokens
-        says = f"1 - {own.ideal_tokens:,} / {own.prompt_tokens:,}: one cache that forgets nothing"
+        says = f"1 - {own.ideal_tokens:,.0f} / {own.prompt_tokens:,.0f}: one cache that forgets nothing"
         yield _compared(f"hit rate, ceiling, {name}", says, ceiling, _mean(ev, name, "prefix_hit_rate"))
     for name in arms(ev):
         drain = ev.arithmetic[name].drain
@@ -195,7 +195,7 @@ def _principles(ev: Evidence) -> Iterator[Row]:
 
 def _reached(own: Arithmetic) -> str:
     assert own.placing is not None
-    return "N(1 - (1 - 1/N)^u)" if own.placing.law == "hash" else "min(u, N)"
+    return "N(1 - (1 - 1/N)^u)" + ("" if own.placing.law == "hash" else " to min(u, N)")
 
 
 def _saved(ev: Evidence) -> Iterator[Row]:
@@ -203,16 +203,28 @@ def _saved(ev: Evidence) -> Iterator[Row]:
     one, other = (ev.arithmetic[name] for name in arms(ev))
     if one.prefill_tokens is None or other.prefill_tokens is None or one.prefill_tokens == other.prefill_tokens:
         return
-    saved = one.prefill_tokens - other.prefill_tokens
+    saved = one.prefill_tokens[0] - other.prefill_tokens[1], one.prefill_tokens[1] - other.prefill_tokens[0]
     line = next((each for each in ev.ledger if each.line == "prefill"), None)
     simulated = None if line is None or line.difference.mean is None else -line.difference.mean
-    says = f"tokens saved x seconds a token: {saved:,.0f} x {1e6 * one.prefill_s:.4g} us"
-    yield _compared("prefill saved, engine-seconds", says, saved * one.prefill_s, simulated)
+    says = f"tokens saved x seconds a token: {_range(saved)} x {1e6 * one.prefill_s:.4g} us"
+    seconds = saved[0] * one.prefill_s, saved[1] * one.prefill_s
+    yield _compared("prefill saved, engine-seconds", says, seconds, simulated)
 
 
-def _compared(name: str, says: str, by_arithmetic: float, simulated: float | None) -> Row:
-    over = "–" if simulated is None or not by_arithmetic else f"{simulated / by_arithmetic:.3f}"
-    return (name, says, number(by_arithmetic), "–" if simulated is None else number(simulated), over)
+def _range(found: tuple[float, float]) -> str:
+    least, most = found
+    return number(least) if least == most else f"{number(least)} to {number(most)}"
+
+
+def _compared(name: str, says: str, by_arithmetic: float | tuple[float, float], simulated: float | None) -> Row:
+    """A range is held against its nearer end; what lies within it is as arithmetic says."""
+    ends = by_arithmetic if isinstance(by_arithmetic, tuple) else (by_arithmetic, by_arithmetic)
+    if simulated is None:
+        return (name, says, _range(ends), "–", "–")
+    near = min(max(simulated, ends[0]), ends[1])
+    within = ends[0] != ends[1] and near == simulated
+    over = "within" if within else f"{simulated / near:.3f}" if near else "–"
+    return (name, says, _range(ends), number(simulated), over)
 
 
 def _mean(ev: Evidence, arm: str, metric: str) -> float | None:
@@ -246,8 +258,8 @@ def _by_arithmetic(ev: Evidence) -> Iterator[str]:
             yield f"{said}: no surprise."
     for name in arms(ev):
         own, simulated = ev.arithmetic[name], _mean(ev, name, "prefill_tokens")
-        if own.prefill_tokens and simulated and simulated > ABOVE * own.prefill_tokens:
-            over = simulated / own.prefill_tokens
+        if own.prefill_tokens and simulated and simulated > ABOVE * own.prefill_tokens[1]:
+            over = simulated / own.prefill_tokens[1]
             yield (
                 f"{name} computes {over:.2f} times the tokens that its placement asks for: evictions and preemptions, "
                 "or prompts under way that do not see each other."
