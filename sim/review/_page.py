@@ -217,7 +217,7 @@ def _why(ev: Evidence) -> str:
 def _flips(ev: Evidence) -> tuple[str, str]:
     """Of the sensitivity analysis, and the table that it is read from."""
     found = ev.sensitivity
-    said = ev.no_sensitivity if found is None else flips_said(ev, found)
+    said = f"{ev.no_sensitivity[:1].upper()}{ev.no_sensitivity[1:]}." if found is None else flips_said(ev, found)
     return said, "4.1" if found is None else "9.1"
 
 

@@ -46,7 +46,7 @@ NOTE = (
 def _text(ev: Evidence, found: Sensitivity) -> Iterator[str]:
     as_it_stands = {"undecided": "undecided by its interval", "RUN": "RUN", "DO NOT RUN": "DO NOT RUN"}[found.centre]
     yield f"As things stand the ratio of {ev.primary.metric} says: {as_it_stands}."
-    yield f"{flips_said(ev, found)[0].upper()}{flips_said(ev, found)[1:]}."
+    yield f"Which assumption flips that? {flips_said(ev, found)}"
     yield from (f"{each.says}." for each in found.break_evens)
     best = [each for each in found.worth if each.loss > 0]
     if best:
@@ -64,30 +64,31 @@ def sizes_said(found: Sensitivity) -> str:
 
 
 def flips_said(ev: Evidence, found: Sensitivity) -> str:
-    """The assumptions that turn the decision, or how far the nearest one comes."""
+    """The assumptions that turn the decision, or how far the nearest one comes; in sentences."""
     if found.flips:
         parts = [
-            f"{bar.knob.name} = {end.value} ({_ratio(end.ratio)}: {end.decision})" for bar, end in found.flips[:FIRST]
+            f"{end.decision} if {bar.knob.name} is {end.value} (ratio {_ratio(end.ratio)})"
+            for bar, end in found.flips[:FIRST]
         ]
         more = len(found.flips) - len(parts)
-        return "; ".join(parts) + (f"; and {more} more" if more > 0 else "")
+        return f"It becomes {'; '.join(parts)}{f'; {more} more are in the table' if more > 0 else ''}."
     if not found.bars:
-        return "none was varied: no assumption of this scenario has a range"
+        return "None was varied: no assumption of this scenario has a range."
     count = len(found.bars)
     ends = [(bar, end) for bar in found.bars for end in bar.ends if end.ratio.log is not None]
     if found.centre == "undecided":
         bar, end = max(ends, key=lambda each: abs(each[1].change.log or 0.0))
         return (
-            f"nothing is decided that could flip; of {count} assumptions {bar.knob.name} = {end.value} moves the ratio "
-            f"most ({_ratio(end.ratio)})"
+            f"The interval decides nothing that could flip. Of {count} assumptions {bar.knob.name} moves the ratio "
+            f"most: {_ratio(end.ratio)} at {end.value}."
         )
     towards_less = (found.centre == "RUN") != ev.is_lower_better
     bar, end = (min if towards_less else max)(ends, key=lambda each: each[1].ratio.log or 0.0)
     still_open = sum(end.decision == "undecided" for _, end in ends)
-    said = f"; {still_open} of {len(ends)} ends are undecided" if still_open else ""
+    said = f" At {still_open} of {len(ends)} ends the interval is too wide to decide." if still_open else ""
     return (
-        f"none of {count} within its range, one at a time; {bar.knob.name} = {end.value} comes nearest "
-        f"({_ratio(end.ratio)}){said}"
+        f"None of {count} does within its range, one at a time. Nearest comes {bar.knob.name}: ratio "
+        f"{_ratio(end.ratio)} at {end.value}.{said}"
     )
 
 

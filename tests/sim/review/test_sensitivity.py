@@ -186,7 +186,7 @@ def test_the_decision_flips_where_it_does(drawn) -> None:
     assert not any(each.flips for each in bar(drawn, "fleet.engine.kv_tokens").ends)
     shown = review.review_of(drawn, "x")
     line = next(each for each in shown.page if each.field == "assumption that flips it")
-    assert line.says.startswith("fleet.engine.cost.per_sequence_ms = 4 (0.8")
+    assert line.says.startswith("It becomes DO NOT RUN if fleet.engine.cost.per_sequence_ms is 4 (ratio 0.8")
     risk = next(each for each in shown.page if each.field == "chance of a regression")
     assert "Sizes that turn it: groups < " in risk.says
     assert risk.source.endswith("9.3")
@@ -197,11 +197,13 @@ def test_the_decision_flips_where_it_does(drawn) -> None:
 def test_page_one_without_a_flip(exact, drawn) -> None:
     """Which end comes nearest, or, where nothing is decided, which moves the ratio most."""
     assert flips_said(exact, exact.sensitivity).startswith(
-        "nothing is decided that could flip; of 2 assumptions fleet.engine.cost.per_sequence_ms = 4 moves the ratio"
+        "The interval decides nothing that could flip. Of 2 assumptions fleet.engine.cost.per_sequence_ms moves the"
     )
     calm = [each for each in drawn.sensitivity.bars if each.width == 0]
     said = flips_said(drawn, replace(drawn.sensitivity, bars=tuple(calm)))
-    assert said.startswith("none of 1 within its range, one at a time; fleet.engine.kv_tokens = 300,000 comes nearest")
+    assert said.startswith(
+        "None of 1 does within its range, one at a time. Nearest comes fleet.engine.kv_tokens: ratio 1.0"
+    )
     assert "no assumption of this scenario has a range" in flips_said(drawn, replace(drawn.sensitivity, bars=()))
 
 
@@ -297,7 +299,7 @@ def test_nothing_is_varied_where_nothing_is_asked_for(tmp_path: Path) -> None:
     assert found.sensitivity is None
     assert not (tmp_path / "out" / "sensitivity").exists()
     shown = review.review_of(found, "x")
-    assert next(each.says for each in shown.page if each.field == "assumption that flips it").startswith("not searched")
+    assert next(each.says for each in shown.page if each.field == "assumption that flips it").startswith("Not searched")
     assert next(part for part in shown.parts if part.number == 9).text[0].startswith("Assumptions were not searched")
 
 
