@@ -1,5 +1,6 @@
 """A campaign of real runs, sealed before its first run and scored after its last."""
 
+from sim.campaign._aiperf import from_aiperf
 from sim.campaign._forecast import DRAWS
 from sim.campaign._page import document, lines, part
 from sim.campaign._page import write as write_score
@@ -22,6 +23,7 @@ __all__ = [
     "document",
     "drawn_world",
     "find_seal",
+    "from_aiperf",
     "header_of",
     "lines",
     "make",

@@ -55,13 +55,14 @@ TIMES: Final = ("arrive_s", "queue_s", "prefill_s", "first_s", "last_s")
 COUNTS: Final = ("cached", "recomputed", "preempted", "input_tokens", "output_tokens")
 FIELDS: Final = ("rid", "engine", *TIMES, *COUNTS, "status")
 NEEDED: Final = ("rid", "arrive_s", "input_tokens", "output_tokens", "status")
-_SCHEMA: Final[dict[str, Any]] = {
+REQUESTS: Final[dict[str, Any]] = {
     "rid": pl.Int64,
     "engine": pl.String,
     **dict.fromkeys(TIMES, pl.Float64),
     **dict.fromkeys(COUNTS, pl.Int64),
     "status": pl.String,
 }
+"""Columns of the requests of a run."""
 SKEW_S: Final = 1e-3
 """Times of a request may be out of order by this much: they are read at different places."""
 
@@ -129,7 +130,7 @@ def read(path: Path) -> Run:
             lines = _json_lines(path)
             _, first = next(lines)
             header, rows = _header(f"{path}:1", first), [_request(f"{path}:{at}", row) for at, row in lines]
-            frame = pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+            frame = pl.DataFrame(rows, schema=REQUESTS, orient="row")
         else:
             beside = path.with_suffix(".header.json")
             header = _header(str(beside), json.loads(beside.read_bytes()))
@@ -220,4 +221,4 @@ def _is_number(value: Any) -> bool:
 def _table(path: Path) -> pl.DataFrame:
     frame = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=None)
     rows = (_request(f"{path}: row {at}", row) for at, row in enumerate(frame.iter_rows(named=True), 1))
-    return pl.DataFrame(list(rows), schema=_SCHEMA, orient="row")
+    return pl.DataFrame(list(rows), schema=REQUESTS, orient="row")

@@ -18,27 +18,31 @@ REPETITIONS = 50
 RARE = 0.001
 
 
-def gathered(root, name, *sets, seed, pairs=8):
-    scenario, _, candidate = review.choose(load_scenario(name, sets).select(pairs=pairs, seed=seed), None, None)
+def gathered(root, name, *sets, seed, pairs=8, arms=(None, None)):
+    scenario, _, candidate = review.choose(load_scenario(name, sets).select(pairs=pairs, seed=seed), *arms)
     return review.gather(scenario, candidate, Lines(), out=root)
 
 
 @pytest.mark.parametrize(
-    ("name", "sets"),
+    ("name", "sets", "arms"),
     [
-        ("slime_group_affinity", ()),
-        ("slime_group_affinity", ("workload.groups=8", "fleet.engine.overlap=true")),
-        ("slime_multi_turn", ("workload.groups=4",)),
+        ("slime_group_affinity", (), (None, None)),
+        ("slime_group_affinity", ("workload.groups=8", "fleet.engine.overlap=true"), (None, None)),
+        (
+            "slime_multi_turn",
+            ("fleet.engines=2", "workload.groups=4", "workload.samples_per_group=4", "workload.turns=6"),
+            ("round_robin", "cache_aware"),
+        ),
     ],
 )
-def test_intervals_cover_and_orders_are_right(tmp_path, name, sets):
+def test_intervals_cover_and_orders_are_right(tmp_path, name, sets, arms):
     """Five seals, ten worlds each, drawn from the ranges of the register: inputs, names, ties, noise.
 
     The count of intervals that hold the primary ratio lies in its binomial band; errors are as large as was said.
     """
     inside, orders, scaled = 0, [0, 0], []
     for seed in range(1, 6):
-        ev = gathered(tmp_path / "r", name, *sets, seed=seed)
+        ev = gathered(tmp_path / "r", name, *sets, seed=seed, arms=arms)
         folder = tmp_path / f"seal-{seed}"
         seal = campaign.make({"cell": ev}, folder, campaign.Choice(pairs=6, extension=False))
         for world in range(REPETITIONS // 5):
@@ -63,10 +67,10 @@ def test_equal_arms_are_adopted_by_luck_alone(tmp_path):
 
     Fifty campaigns of their own seeds: ADOPT and RECOMMEND come as often as a t test of as noisy pairs lets through.
     """
-    arms = "arms={one: {client: {key_scope: group}}, other: {client: {key_scope: group, key_salt: again}}}"
+    other = "arms.other={client: {key_scope: group, key_salt: again}}"
     logs, words = [], []
     for seed in range(REPETITIONS):
-        ev = gathered(tmp_path / "r", "slime_group_affinity", arms, "baseline=one", seed=seed, pairs=6)
+        ev = gathered(tmp_path / "r", "slime_group_affinity", other, seed=seed, pairs=6, arms=("group", "other"))
         seal = campaign.make({"cell": ev}, tmp_path / f"s{seed}", campaign.Choice(pairs=6, draws=2, extension=False))
         campaign.rehearse(seal, {"cell": ev.scenario}, tmp_path / f"m{seed}", campaign.World(seed, run_noise=0.018))
         found = campaign.score(seal, tmp_path / f"m{seed}")
