@@ -4,6 +4,8 @@ import json
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sim import campaign
 from sim.cli._main import run_command
@@ -211,3 +213,24 @@ def test_seal_and_score_by_command(tmp_path, capsys):
 def test_too_few_is_wrong_usage(options):
     """One pair has no interval, one draw no spread."""
     assert run_command(["seal", "slime_group_affinity", *options]) == 2
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_one_byte_of_a_result_scores_or_is_told_in_one_line(made, measured, data):
+    """Whatever byte is changed: a score, of other numbers perhaps, or one line that names the file; never a fault."""
+    path = data.draw(st.sampled_from(sorted(measured.glob("*.jsonl"))))
+    whole = path.read_bytes()
+    at = data.draw(st.one_of(st.integers(0, len(whole) - 1), st.integers(0, whole.index(b"\n"))))
+    byte = data.draw(st.integers(0, 255).filter(lambda value: value != whole[at]))
+    said = ""
+    try:
+        path.write_bytes(whole[:at] + bytes([byte]) + whole[at + 1 :])
+        said = campaign.score(made, measured).ruling.word
+    except ScenarioError as error:
+        said = str(error)
+    finally:
+        path.write_bytes(whole)
+    is_word = said in ("ADOPT", "RECOMMEND", "REJECT", "INCONCLUSIVE", "STOPPED")
+    assert is_word or path.stem in said or f"pair {path.stem.split('-')[-2]}" in said
+    assert "\n" not in said
