@@ -1,7 +1,9 @@
 """``windtunnel review``: two arms of a scenario as a design review."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -65,15 +67,15 @@ def review(
         from sim.scenario import load_scenario
 
     made = load_scenario(scenario, overrides).select(pairs=pairs, seed=seed)
-    made, base, other = reviews.choose(made, baseline, candidate, ablation)
-    notes = Console(stderr=True)
+    made, _, other = reviews.choose(made, baseline, candidate, ablation)
+    lines, notes = Lines(equal, harm, interest), Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
         task = progress.add_task(made.name, total=made.pairs * len(made.arms))
         evidence = reviews.gather(
             made,
             other,
-            Lines(equal, harm, interest),
+            lines,
             out=out,
             ablation=ablation,
             jobs=jobs,
@@ -82,19 +84,25 @@ def review(
             sensitivity_pairs=sensitivity_pairs,
             told=lambda says: progress.console.print(says, highlight=False, soft_wrap=True),
         )
-    command = ["windtunnel", "review", scenario, "--baseline", base, "--candidate", other]
+    command = reproduce(scenario, evidence, overrides, lines)
     command += ["--ablation", ablation] if ablation else []
-    command += ["--pairs", str(evidence.pairs), "--seed", str(made.seed)]
-    for each in overrides:
-        command += ["--set", each]
     command += [] if sensitivity_pairs is None else ["--sensitivity-pairs", str(sensitivity_pairs)]
-    default = Lines()
-    for option, value in (("equal", equal), ("harm", harm), ("interest", interest)):
-        if value != getattr(default, option):
-            command += [f"--{option}", f"{value:g}"]
     found = reviews.review_of(evidence, shlex.join(command))
     for path in reviews.write(found, reviews.figures(evidence), folder or out / made.name / "review"):
         click.echo(f"wrote {path}", err=True)
     click.echo(found.judgement.headline + (", because" if found.judgement.is_refused else ""))
     for reason in found.judgement.because:
         click.echo(f"  {reason}")
+
+
+def reproduce(scenario: str, evidence: Any, overrides: Sequence[str], lines: Any) -> list[str]:
+    """The words of the command that makes a review again."""
+    arms = ["--baseline", evidence.baseline, "--candidate", evidence.candidate]
+    command = ["windtunnel", "review", scenario, *arms, "--pairs", str(evidence.pairs)]
+    command += ["--seed", str(evidence.scenario.seed)]
+    for each in overrides:
+        command += ["--set", each]
+    for option, usual in (("equal", 0.02), ("harm", 0.03), ("interest", 0.05)):
+        if getattr(lines, option) != usual:
+            command += [f"--{option}", f"{getattr(lines, option):g}"]
+    return command

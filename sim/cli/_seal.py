@@ -77,6 +77,7 @@ def seal(
 
         from sim import campaign, review
         from sim.cli._progress import progress_line
+        from sim.cli._review import reproduce
         from sim.export import replacing
         from sim.report.contrast import Lines
         from sim.scenario import load_scenario, load_sweep
@@ -101,9 +102,7 @@ def seal(
         told = partial(_update, progress, progress.add_task("draws of assumptions", total=draws))
         sealed = campaign.make(cells, place, choice, told)
     for cell, evidence in cells.items():
-        arms = ["--baseline", evidence.baseline, "--candidate", evidence.candidate]
-        command = ["windtunnel", "review", scenario, *arms, "--pairs", str(evidence.pairs)]
-        command += ["--seed", str(evidence.scenario.seed), *(word for each in overrides for word in ("--set", each))]
+        command = reproduce(scenario, evidence, overrides, evidence.lines)
         shown = campaign.reviewed(evidence, sealed, shlex.join(command))
         text = {"review.html": review.html(shown, review.figures(evidence)), "review.md": review.markdown(shown)}
         for file, content in text.items():

@@ -11,20 +11,22 @@ MOST_LINES = 12
 """Lines that are shown of what differs between the files of the arms."""
 MOST_TRACES = 4
 """Traces that are listed one by one."""
+REVIEWS_OWN = ("--ablation", "--sensitivity-pairs")
+"""Options of ``windtunnel review`` that sealing does not have; each takes a value."""
 MADE = (
     ("runs.json", "every run in its order, and what the header of its results says"),
     ("prediction.json", "what is predicted of every metric, pair by pair, with the interval that a campaign falls in"),
     ("rule.json, rule.txt", "part 12, for the program and for people"),
     ("cells/<cell>/windtunnel-<pair>.jsonl", "the requests of a pair, the same for both arms, with each arm's keys"),
     ("cells/<cell>/manifest.json", "both arms as they are configured, the one change, digests of all traces"),
+    ("cells/<cell>/arms/<arm>/", "flags and headers that the arm is started with"),
     ("seal.json", "digests of all of these, and one digest over them"),
 )
 
 
 def files(ev: Evidence, command: str) -> Part:
     """13: the files of the real run with their digests, once it is sealed; how to seal and to score."""
-    seal = command.replace("windtunnel review", "windtunnel seal", 1)
-    steps = [seal, "# publish the digest, run what runs.json lists, one results file a run, then", _score(ev)]
+    steps = [_seal(command), "# publish the digest, run what runs.json lists, one results file a run, then", _score(ev)]
     if ev.sealed is None:
         text = [
             "Not sealed yet. Sealing writes these files and fixes them by one digest before the first run.",
@@ -56,6 +58,17 @@ def _arms(ev: Evidence) -> list[Table]:
 
 def _start(each: Start) -> tuple[str, str, str]:
     return each.arm, each.product or "no product of this list ships the policy", "; ".join(each.impossible) or "–"
+
+
+def _seal(command: str) -> str:
+    """The command that seals what a review's command reviews: some options are the review's own."""
+    words = shlex.split(command.replace("windtunnel review", "windtunnel seal", 1))
+    kept = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if word not in REVIEWS_OWN and before not in REVIEWS_OWN
+    ]
+    return shlex.join(kept)
 
 
 def _score(ev: Evidence) -> str:

@@ -175,11 +175,11 @@ def test_the_prediction_is_that_of_its_own_traces(evidence, seal):
 
 def test_the_parts_of_the_review_know_the_seal(evidence, seal):
     """Before: how to seal. After: the digest, the rule as it was sealed, every file with its digest."""
-    before = review.review_of(evidence, "windtunnel review x")
+    before = review.review_of(evidence, "windtunnel review x --ablation 'a b' --harm 0.04 --sensitivity-pairs 2")
     parts = {part.number: part for part in before.parts}
     assert parts[12].fixed == review.rule_of(evidence).text()
     assert "Not sealed" in parts[12].text[0]
-    assert parts[13].fixed.startswith("windtunnel seal x\n")
+    assert parts[13].fixed.startswith("windtunnel seal x --harm 0.04\n")
     after = campaign.reviewed(evidence, seal, "windtunnel review x")
     parts = {part.number: part for part in after.parts}
     assert seal.digest in parts[12].text[0]
