@@ -48,7 +48,7 @@ def test_both_cells_are_sealed_and_scored(two, tmp_path):
     ids = [table.id for table in campaign.part(found).tables]
     assert len(ids) == len(set(ids))
     assert {"17.2.1", "17.2.2", "17.3.1", "17.3.2"} <= set(ids)
-    assert "17.2.2 Prediction and result, 8 groups" in (campaign.write_score(found, tmp_path)[1]).read_text()
+    assert "17.2.2: Prediction and result, 8 groups" in campaign.write_score(found, tmp_path)[1].read_text()
     for path in tmp_path.glob("8-groups-*"):
         path.unlink()
     with pytest.raises(ScenarioError, match="no results of cell 8 groups, pair 0"):
