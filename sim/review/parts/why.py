@@ -1,5 +1,6 @@
 """Part 8: where the engine-seconds go, what arithmetic alone says of it, and what is gone without the mechanism."""
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,7 +10,7 @@ from sim.report.table import number
 from sim.review._arithmetic import Arithmetic, predicted
 from sim.review._gather import Ablation, Evidence
 from sim.review._model import Part, Row, Table
-from sim.review.parts._words import arms, turned, value
+from sim.review.parts._words import arms, turned, value, words
 from sim.stats.shares import Share
 
 MAKESPAN: Final = {"samples_per_s": 1, "requests_per_s": 1, "output_tokens_per_s": 1, "makespan_s": -1}
@@ -94,8 +95,19 @@ def _share(found: Share) -> str:
 
 
 def _decimals(total: Entry) -> int:
-    """So many that a ledger is read to a hundred-thousandth of itself and no further, three at most."""
-    return min(3, max(0, 5 - len(str(int(abs(total.baseline_s))))))
+    """Two digits of the half-width of the whole difference's interval, three decimals at most; without one, of all."""
+    lo, hi = total.difference.lo, total.difference.hi
+    width = (hi - lo) / 2 if lo is not None and hi is not None and hi > lo else abs(total.baseline_s) / 1000
+    return min(3, max(0, 1 - math.floor(math.log10(width)))) if width else 3
+
+
+def moved_most(ev: Evidence) -> str:
+    """The mechanisms that moved most, as shares of all that the baseline takes."""
+    total = ev.ledger[-1].baseline_s
+    found = sorted(mechanisms(ev.ledger, ev.moved), key=lambda each: -abs(each.difference.mean or 0.0))
+    shares = [(each.line, (each.difference.mean or 0.0) / total) for each in found[:3]]
+    told = [f"{name} {share:+.1%}" for name, share in shares if abs(share) >= LEAST]
+    return words(told) or f"nothing by {LEAST:.0%} or more"
 
 
 def _row(name: str, of: str, each: Entry, total: Entry) -> Row:

@@ -114,13 +114,19 @@ def test_the_one_field_and_every_parameter(found) -> None:
     assert "key_scope: session" in system.fixed
 
 
+def slack(rows) -> float:
+    """What rounding to the printed decimals may take off a sum of so many."""
+    decimals = max(len(cell.partition(".")[2]) for row in rows for cell in row if re.fullmatch(r"[+-]?[\d,.]+", cell))
+    return 0.5 * 10**-decimals * len(rows) + 1e-9
+
+
 def test_the_ledger_as_it_is_read(evidence, found) -> None:
     """Printed lines sum to the printed total, as far as they are printed."""
     rows = next(part for part in found.parts if part.number == 8).tables[0].rows
     assert {row[0] for row in rows[:-1]} <= set(SAYS.values())
     for column in (1, 2, 3):
         values = [float(row[column].replace(",", "")) for row in rows]
-        assert sum(values[:-1]) == pytest.approx(values[-1], abs=0.0006 * len(rows))
+        assert sum(values[:-1]) == pytest.approx(values[-1], abs=slack(rows))
     total = evidence.ledger[-1]
     assert total.line == "total"
     assert sum(each.difference.mean for each in evidence.ledger[:-1]) == pytest.approx(total.difference.mean, abs=1e-9)
@@ -258,7 +264,7 @@ def test_an_ablation_removes_what_it_names(tmp_path: Path) -> None:
     table = part.tables[-1]
     for column in (1, 2):
         values = [float(row[column].replace(",", "")) for row in table.rows]
-        assert sum(values[:-1]) == pytest.approx(values[-1], abs=0.0006 * len(values))
+        assert sum(values[:-1]) == pytest.approx(values[-1], abs=slack(table.rows))
     assert len(review.markdown(shown)) < 8000
 
 
@@ -281,7 +287,7 @@ def test_mechanisms_sum_as_the_ledger_does(found) -> None:
     rows = next(part for part in found.parts if part.number == 8).tables[1].rows
     for column in (2, 3, 4):
         values = [float(row[column].replace(",", "")) for row in rows]
-        assert sum(values[:-1]) == pytest.approx(values[-1], abs=0.0006 * len(rows))
+        assert sum(values[:-1]) == pytest.approx(values[-1], abs=slack(rows))
 
 
 def test_surprise_is_said_of_arithmetic_alone(evidence) -> None:
