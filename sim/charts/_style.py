@@ -24,6 +24,8 @@ OUTSIDE = "#8a8f98"
 PAPER, FAINT, FRAME, GRID = "#ffffff", "#555555", "#dddddd", "#eeeeee"
 WAITS, AFTER = "#d8d8d8", "#efefef"
 """Time that nobody uses: it recedes into the ground."""
+TINT: Final = 0.5
+"""Opacity of tiles that are written on, so that their ink and the text on them both stand out."""
 DARK: Final = {
     PAPER: "#16181c",
     NEUTRAL: "#d9dce1",
@@ -61,6 +63,11 @@ def styled(chart: Any) -> Any:
         title=alt.TitleConfig(color=NEUTRAL, subtitleColor=FAINT, fontSize=FONT, subtitleFontSize=FONT),
         text=alt.MarkConfig(color=NEUTRAL, fontSize=FONT),
     )
+
+
+def number_scale(*, log: bool) -> alt.Scale:
+    """Of a swept or tuned field, from its least to its most."""
+    return alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=False)
 
 
 def by_arm(arms: list[str]) -> alt.Color:

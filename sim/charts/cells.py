@@ -12,10 +12,12 @@ from sim.charts._style import (
     PALETTE,
     PAPER,
     RATIO_AXIS,
+    TINT,
     WIDTH,
     by_arm,
     headline,
     line_at,
+    number_scale,
     require,
     styled,
 )
@@ -66,7 +68,7 @@ def metric_by_load(points: pl.DataFrame, title: str, *, x: str, y: str, log_x: b
     """
     require(points, "load", "arm", "mean", "lo", "hi", "source")
     colour = by_arm(points["arm"].unique(maintain_order=True).to_list())
-    across = alt.X("load:Q", title=x, scale=alt.Scale(type="log" if log_x else "linear", zero=False, nice=False))
+    across = alt.X("load:Q", title=x, scale=number_scale(log=log_x))
     up = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=False))
     base = alt.Chart(points)
     simulated = base.transform_filter(alt.datum.source == "simulated")
@@ -98,7 +100,7 @@ def winner_map(cells: pl.DataFrame, title: str, *, x: str, y: str) -> alt.LayerC
     base = alt.Chart(cells).encode(x=across, y=up)
     tiles = base.mark_rect(stroke=PAPER).encode(
         color=alt.Color("winner:N", title="winner", scale=alt.Scale(domain=arms, range=[*PALETTE[: len(arms)]])),
-        opacity=alt.condition(alt.datum.separable, alt.value(0.9), alt.value(0.35)),
+        opacity=alt.condition(alt.datum.separable, alt.value(TINT), alt.value(TINT / 2)),
     )
     hatched = base.transform_filter("!datum.separable").mark_point(
         shape=HATCH, size=0.72 * side**2, stroke=NEUTRAL, strokeWidth=1.2, opacity=0.8

@@ -3,7 +3,7 @@
 import altair as alt
 import polars as pl
 
-from sim.charts._style import GOOD, NEUTRAL, PLAIN, WIDTH, headline, require, styled
+from sim.charts._style import GOOD, NEUTRAL, PLAIN, WIDTH, headline, number_scale, require, styled
 
 
 def response(
@@ -22,7 +22,7 @@ def response(
     measured point. With several parameters the others differ from point to point, and the curve is left out.
     """
     require(points, "value", "pairs", "ratio", "lo", "hi", "fitted", "fitted_lo", "fitted_hi")
-    scale = alt.Scale(type="log" if log_x else "linear", zero=False, nice=False)
+    scale = number_scale(log=log_x)
     across = alt.X("value:Q", title=x, scale=scale)
     up = alt.Y("ratio:Q", title="ratio to baseline", scale=alt.Scale(zero=False))
     base = alt.Chart(points)

@@ -13,6 +13,7 @@ from sim.charts._style import (
     PAPER,
     PLAIN,
     RATIO_AXIS,
+    TINT,
     UNSURE,
     WIDTH,
     headline,
@@ -97,8 +98,8 @@ def decision_map(cells: pl.DataFrame, title: str, *, x: str, y: str) -> alt.Laye
     cells = _marked(cells)
     base = alt.Chart(cells).encode(x=across, y=up)
     told: list[Any] = ["x", "y", alt.Tooltip("ratio:Q", format=".4f"), "decision", "outside"]
-    tiles = base.mark_rect(stroke=PAPER).encode(color=_grey(colour), tooltip=told)
-    texts = base.mark_text(color=PAPER, fontWeight="bold").encode(text=alt.Text("ratio:Q", format=".3f"))
+    tiles = base.mark_rect(stroke=PAPER, opacity=TINT).encode(color=_grey(colour), tooltip=told)
+    texts = base.mark_text(fontWeight="bold").encode(text=alt.Text("ratio:Q", format=".3f"))
     size = {"width": 130 * cells["x"].n_unique(), "height": 56 * cells["y"].n_unique()}
     subtitle = "number: candidate over baseline; undecided: the interval is too wide"
     subtitle += _BEYOND if cells["outside"].any() else ""

@@ -2,7 +2,7 @@
 "use strict";
 const charts = JSON.parse(document.getElementById("charts").textContent);
 const ELASTIC = 400;  // views of at least this width take what room there is; narrower ones keep the size they need
-const NARROW = 600, LEAST = 120;
+const NARROW = 600, LEAST = 120, MOST = 900;
 
 function views(spec, visit) {
   visit(spec);
@@ -17,7 +17,7 @@ async function draw(place) {
     views(spec, (view) => {
       if (view.width >= ELASTIC) view.width = width(view.width);
       const rows = view.encoding?.y?.axis;
-      if (isNarrow && rows?.labelLimit) rows.labelLimit = 120;
+      if (isNarrow && rows?.labelLimit) rows.labelLimit = 100;
     });
     // A screen reader is told what the figure shows, not every dot; the page's ground shows through.
     spec.description = says;
@@ -26,9 +26,13 @@ async function draw(place) {
     return vegaEmbed(place, spec, {
       mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false, tooltip: { disableDefaultStyle: true } });
   };
-  await embed((width) => width);
-  const over = place.querySelector("svg").getBoundingClientRect().width - room;
-  if (over > 0 || over < -8) await embed((width) => Math.min(900, Math.max(LEAST, Math.floor(width - over))));
+  // How much a chart needs beside its views is known once it is drawn; labels may then take their places anew.
+  for (let pass = 0, over = 0; pass < 3; pass++) {
+    await embed((width) => pass ? Math.min(MOST, Math.max(LEAST, Math.floor(width - over))) : width);
+    const more = place.querySelector("svg").getBoundingClientRect().width - room;
+    if (more <= 0 && (pass || more > -8)) break;
+    over += more;
+  }
 }
 
 const places = [...document.querySelectorAll("[data-chart]")];

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sim import load_scenario, review
+from sim import charts, load_scenario, review
 from sim.report import save_charts
 from sim.report.contrast import Lines
 from tests.browser import Tab, browser, installed
 from tests.sim.results import arm, result, two_arms
+from tests.sim.test_chart_kinds import KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -86,15 +87,19 @@ def made(tmp_path_factory) -> tuple[Path, dict[str, review.Figure]]:
 
 @pytest.fixture(scope="module")
 def pages(made, tmp_path_factory) -> dict[str, Path]:
-    """Of a review, and of runs with one candidate and with two."""
+    """Of a review, of runs with one candidate and with two, and one with every kind of chart."""
     folder = tmp_path_factory.mktemp("charts")
     arms = two_arms().arms
     three = result(arms["sample"], arms["group"], arm("a candidate with a long name", 1.1))
     [_, one], [_, two, *_] = save_charts(two_arms(), folder / "1"), save_charts(three, folder / "2")
-    return {"review": made[0], "one candidate": one, "two candidates": two}
+    every = folder / "every.html"
+    split = {name: charts.split(chart)[0] for name, (chart, _) in KINDS.items()}
+    body = "".join(charts.place(name, name) for name in split)
+    every.write_text(charts.document("every kind", body, split), encoding="utf-8")
+    return {"review": made[0], "one candidate": one, "two candidates": two, "every kind": every}
 
 
-@pytest.mark.parametrize("name", ["review", "one candidate", "two candidates"])
+@pytest.mark.parametrize("name", ["review", "one candidate", "two candidates", "every kind"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("dark", [False, True])
 def test_opens_offline_and_reads(tab: Tab, pages: dict[str, Path], name: str, width: int, dark: bool) -> None:
