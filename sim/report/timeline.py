@@ -8,6 +8,7 @@ whose decode waits for the prefill of others is in neither count.
 """
 
 import json
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final
@@ -49,6 +50,7 @@ def binned(
     an engine that idles. With the calibrated region of each engine, ``outside`` is the share of busy time outside it.
     """
     rows, start_s = _rows(tables, pair)
+    rows = _cut(rows, tables.requests.filter(pl.col("pair") == pair))
     if regions is not None:
         rows = rows.with_columns(far=outside(rows, regions))
     last_s = float(rows["end_s"].to_numpy().max())
@@ -140,6 +142,63 @@ def _rows(tables: Tables, pair: int) -> tuple[pl.DataFrame, float]:
     if rows.is_empty():
         raise ScenarioError(f"pair {pair} has no time: nothing was submitted")
     return rows, float(run["start_s"][0])
+
+
+def _cut(rows: pl.DataFrame, requests: pl.DataFrame) -> pl.DataFrame:
+    """The rows, with an idle stretch cut where other engines begin or cease to have requests that wait.
+
+    The account says how long of a stretch somebody waited elsewhere, not when: that is known from when each request
+    reached its engine and was scheduled there.
+    """
+    length = pl.col("end_s") - pl.col("start_s")
+    is_mixed = (pl.col("idle_queue_s") > 0) & (pl.col("idle_queue_s") < length) & (pl.col("kind") != "busy")
+    mixed = rows.filter(is_mixed)
+    if mixed.is_empty():
+        return rows
+    last_s = float(rows["end_s"].to_numpy().max())
+    until = pl.coalesce("scheduled_s", "ended_s", pl.lit(last_s))
+    came = requests.filter(pl.col("arrived_s").is_not_null() & (pl.col("engine") >= 0))
+    queued = rows.filter(pl.col("waiting") > 0).select("engine", "start_s", "end_s")
+    waits = (
+        pl.concat([came.select("engine", start_s="arrived_s", end_s=until), queued]).filter(length > 0).sort("start_s")
+    )
+    pieces: list[dict[str, Any]] = []
+    for (engine,), own in mixed.group_by("engine", maintain_order=True):
+        others = _union(waits.filter(pl.col("engine") != engine).select("start_s", "end_s").rows())
+        for row in own.iter_rows(named=True):
+            found = list(_pieces(row, others))
+            queue_s = sum(each["idle_queue_s"] for each in found)
+            pieces += found if abs(queue_s - row["idle_queue_s"]) < 1e-6 else [row]
+    return pl.concat([rows.filter(~is_mixed), pl.DataFrame(pieces, schema=rows.schema)]).sort("engine", "start_s")
+
+
+def _union(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Stretches that do not overlap, of stretches by their start."""
+    found: list[tuple[float, float]] = []
+    for start_s, end_s in spans:
+        if found and start_s <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end_s))
+        else:
+            found.append((start_s, end_s))
+    return found
+
+
+def _pieces(row: dict[str, Any], waits: list[tuple[float, float]]) -> Iterator[dict[str, Any]]:
+    """One idle row as rows of one kind of idleness each."""
+    at, rest = row["start_s"], "idle_tail_s" if row["idle_tail_s"] else "idle_client_s"
+    none = dict.fromkeys(("idle_queue_s", "idle_client_s", "idle_tail_s"), 0.0)
+    for start_s, end_s in waits[max(0, bisect(waits, (at,)) - 1) :]:
+        start_s, end_s = max(start_s, at), min(end_s, row["end_s"])
+        if start_s >= row["end_s"]:
+            break
+        if end_s <= at:
+            continue
+        if start_s > at:
+            yield row | none | {"start_s": at, "end_s": start_s, rest: start_s - at}
+        yield row | none | {"start_s": start_s, "end_s": end_s, "idle_queue_s": end_s - start_s}
+        at = end_s
+    if at < row["end_s"]:
+        yield row | none | {"start_s": at, "end_s": row["end_s"], rest: row["end_s"] - at}
 
 
 def _count(rows: pl.DataFrame, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:

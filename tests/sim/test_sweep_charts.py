@@ -53,7 +53,7 @@ def test_one_number_makes_curves_and_one_text_does_not(tmp_path) -> None:
 def test_files_of_two_fields(two, tmp_path) -> None:
     """Ratios and winners as PNG and HTML; a place that is no folder is one clear line."""
     names = {path.name for path in save_sweep_charts(two, METRIC, tmp_path, stem="sweep")}
-    assert names == {f"sweep_{kind}.{form}" for kind in ("ratios", "winners") for form in ("png", "html")}
+    assert names == {f"sweep_{kind}.{form}" for kind in ("ratios", "winners", "frontier") for form in ("png", "html")}
     (tmp_path / "file").write_text("")
     with pytest.raises(ScenarioError, match="cannot write charts in"):
         save_sweep_charts(two, METRIC, tmp_path / "file" / "charts", stem="sweep")

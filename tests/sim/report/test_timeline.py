@@ -193,3 +193,16 @@ def test_engines_that_tell_the_story(found: list[tuple[float, int]], most: int) 
         for gone in (0, len(found) - 1):
             changes = pl.DataFrame({"at_s": [1.0, 2.0], "engine": [-1, gone], "mark": ["flush", "fail"]})
             assert gone in timeline.telling(pl.DataFrame(rows), most, changes)
+
+
+def test_idle_stretches_are_laid_out_in_time() -> None:
+    """Engine 0 idles from 10 to 13, while a request waits at engine 1 until 11: first the queue elsewhere, then not."""
+    tables = read_logs([six_requests()], [0])
+    found = timeline.binned(tables, 0, 25)
+    first = found.filter(pl.col("engine") == 0)
+    assert first["idle_queue"].to_list() == pytest.approx([0] * 10 + [1] + [0] * 14)
+    assert first["idle_client"].to_list() == pytest.approx([0] * 11 + [1, 1] + [0] * 12)
+    assert first["idle_tail"].to_list() == pytest.approx([0] * 20 + [1] * 5)
+    own = ledger(tables).row(0, named=True)
+    for name in SHARES:
+        assert found[name].sum() == pytest.approx(own[name] / 1e9, abs=1e-9)
