@@ -77,7 +77,7 @@ def made(tmp_path_factory) -> tuple[Path, dict[str, review.Figure]]:
     """A review's page, and its figures."""
     folder = tmp_path_factory.mktemp("review")
     scenario, _, candidate = review.choose(load_scenario("slime_group_affinity").select(pairs=8), None, None)
-    evidence = review.gather(scenario, candidate, Lines(), out=folder / "results")
+    evidence = review.gather(scenario, candidate, Lines(), out=folder / "results", sensitivity_pairs=2)
     figures = review.figures(evidence)
     text = review.html(review.review_of(evidence, "windtunnel review slime_group_affinity"), figures)
     page = folder / "review.html"
