@@ -5,7 +5,7 @@ import shlex
 from sim.export import Start, changed_lines, starts
 from sim.review._gather import Evidence
 from sim.review._model import Part, Table
-from sim.review.parts.rule import rule_of
+from sim.review.parts.rule import planned_pairs
 
 MOST_LINES = 12
 """Lines that are shown of what differs between the files of the arms."""
@@ -30,7 +30,7 @@ def files(ev: Evidence, command: str) -> Part:
     if ev.sealed is None:
         text = [
             "Not sealed yet. Sealing writes these files and fixes them by one digest before the first run.",
-            f"They are for {rule_of(ev).pairs} pairs and one extension of as many.",
+            f"They are for {planned_pairs(ev)} pairs and one extension of as many.",
         ]
         made = Table("13.1", "Files", ("file", "what it is"), MADE)
         return Part(13, "Files for the real run", text, [made, *_arms(ev)], fixed="\n".join(steps))

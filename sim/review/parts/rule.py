@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sim.metrics import METRICS
 from sim.report.rule import TAIL, Rule, rule_for
 from sim.review._gather import Evidence
 from sim.review._model import Part
@@ -30,6 +31,9 @@ def planned_pairs(ev: Evidence) -> int:
 
 def rule(ev: Evidence) -> Part:
     """12: the rule to write down before the first real run."""
+    if METRICS[ev.primary.metric].better == "none":
+        text = [f"{ev.primary.metric} has no better side: no rule can rest on it. Name another first metric."]
+        return Part(12, "Decision rule", text)
     if ev.sealed is None:
         text = ["Not sealed: seal it, with the prediction, before run 1 (windtunnel seal)."]
         return Part(12, "Decision rule", text, fixed=rule_of(ev).text())

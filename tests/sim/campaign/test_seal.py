@@ -226,3 +226,17 @@ def test_a_seal_is_found_above_its_results(seal, tmp_path):
     shutil.rmtree(seal.folder)
     with pytest.raises(ScenarioError, match="name the sealed folder with --seal"):
         campaign.find_seal(Path(tmp_path))
+
+
+def test_a_metric_without_a_better_side_has_a_review_and_no_rule(tmp_path):
+    """The review says so in part 12; sealing refuses."""
+    ev = gathered(tmp_path, "smoke", "metrics=[moved_turns_rate]", pairs=2)
+    found = review.review_of(ev, "windtunnel review smoke")
+    rule = next(part for part in found.parts if part.number == 12)
+    assert (rule.fixed, rule.text) == (
+        "",
+        ["moved_turns_rate has no better side: no rule can rest on it. Name another first metric."],
+    )
+    assert "Decision rule" not in review.markdown(found)
+    with pytest.raises(ScenarioError, match="moved_turns_rate has no better side"):
+        campaign.make({"a": ev}, tmp_path / "seal", campaign.Choice(pairs=2, draws=2))
