@@ -24,7 +24,7 @@ from sim.cli import _options
     "--sensitivity-pairs",
     type=click.IntRange(0, 1_000_000),
     help="Pairs of each setting at which an assumption is varied; 0: none is. By default as many as a budget of "
-    "requests allows, up to 32.",
+    "requests allows, up to 16.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; by default one a core.")
 @click.option(
