@@ -1,5 +1,6 @@
 """``windtunnel review``: two arms of a scenario as a design review."""
 
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import click
 
 from sim import interrupts
-from sim.cli import _options
+from sim.cli import _complete, _options
 
 
 @click.command(short_help="Write the design review of two arms of a scenario.")
@@ -19,6 +20,13 @@ from sim.cli import _options
 @_options.pairs
 @_options.seed
 @_options.overrides
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="PATH=A,B,C",
+    shell_complete=_complete.setting,
+    help="Review the same two arms in several cells, a folder each, and set them side by side in cells.md.",
+)
 @_options.lines
 @click.option(
     "--sensitivity-pairs",
@@ -39,6 +47,7 @@ from sim.cli import _options
 def review(
     scenario: str,
     overrides: tuple[str, ...],
+    vary: tuple[str, ...],
     baseline: str | None,
     candidate: str | None,
     ablation: str | None,
@@ -57,6 +66,9 @@ def review(
 
     The two arms differ in exactly one field, or it fails. Replications that are stored are not run again. It recommends
     nothing where the evidence does not allow it, and says what would resolve that.
+
+    With --vary each cell is reviewed by itself, into a folder of its name; cells.md has them side by side, with Holm's
+    correction and the rule of a default: better in every cell.
     """
     with interrupts.deferred():
         from rich.console import Console
@@ -64,35 +76,50 @@ def review(
 
         from sim import review as reviews
         from sim.report.contrast import Lines
-        from sim.scenario import load_scenario
+        from sim.scenario import Scenario, load_scenario, load_sweep
 
-    made = load_scenario(scenario, overrides).select(pairs=pairs, seed=seed)
-    made, _, other = reviews.choose(made, baseline, candidate, ablation)
     lines, notes = Lines(equal, harm, interest), Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
-        task = progress.add_task(made.name, total=made.pairs * len(made.arms))
-        evidence = reviews.gather(
-            made,
-            other,
-            lines,
-            out=out,
-            ablation=ablation,
-            jobs=jobs,
-            fresh=fresh,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-            sensitivity_pairs=sensitivity_pairs,
-            told=lambda says: progress.console.print(says, highlight=False, soft_wrap=True),
-        )
-    command = reproduce(scenario, evidence, overrides, lines)
-    command += ["--ablation", ablation] if ablation else []
-    command += [] if sensitivity_pairs is None else ["--sensitivity-pairs", str(sensitivity_pairs)]
-    found = reviews.review_of(evidence, shlex.join(command))
-    for path in reviews.write(found, reviews.figures(evidence), folder or out / made.name / "review"):
-        click.echo(f"wrote {path}", err=True)
-    click.echo(found.judgement.headline + (", because" if found.judgement.is_refused else ""))
-    for reason in found.judgement.because:
-        click.echo(f"  {reason}")
+
+    def one(made: Scenario, sets: Sequence[str], where: Path | None) -> reviews.Evidence:
+        made, _, other = reviews.choose(made.select(pairs=pairs, seed=seed), baseline, candidate, ablation)
+        with Progress(*columns, console=notes, transient=True, disable=not notes.is_terminal) as progress:
+            task = progress.add_task(made.name, total=made.pairs * len(made.arms))
+            evidence = reviews.gather(
+                made,
+                other,
+                lines,
+                out=out,
+                ablation=ablation,
+                jobs=jobs,
+                fresh=fresh,
+                progress=lambda done, total: progress.update(task, completed=done, total=total),
+                sensitivity_pairs=sensitivity_pairs,
+                told=lambda says: progress.console.print(says, highlight=False, soft_wrap=True),
+            )
+        command = reproduce(scenario, evidence, sets, lines)
+        command += ["--ablation", ablation] if ablation else []
+        command += [] if sensitivity_pairs is None else ["--sensitivity-pairs", str(sensitivity_pairs)]
+        found = reviews.review_of(evidence, shlex.join(command))
+        for path in reviews.write(found, reviews.figures(evidence), where or out / made.name / "review"):
+            click.echo(f"wrote {path}", err=True)
+        click.echo(found.judgement.headline + (", because" if found.judgement.is_refused else ""))
+        for reason in found.judgement.because:
+            click.echo(f"  {reason}")
+        return evidence
+
+    if not vary:
+        one(load_scenario(scenario, overrides), overrides, folder)
+        return
+    sweep, cells = load_sweep(scenario, overrides, vary), []
+    place = folder or out / sweep.scenario.name / "review"
+    for each in sweep.variants:
+        click.echo(f"{each.name}:")
+        settings = [f"{path}={json.dumps(value)}" for path, value in each.settings.items()]
+        cells.append((each.name, one(each.scenario, [*overrides, *settings], place / each.name)))
+    across = reviews.across(cells)
+    click.echo(f"wrote {reviews.write_across(across, sweep.scenario.name, place)}", err=True)
+    click.echo(across.says)
 
 
 def reproduce(scenario: str, evidence: Any, overrides: Sequence[str], lines: Any) -> list[str]:

@@ -1,5 +1,6 @@
 """The design review: what a maintainer reads before GPU time is spent, made of one scenario's two arms."""
 
+from sim.review._across import Across, Place, across, write_across
 from sim.review._figures import Figure, figures
 from sim.review._gather import Evidence, choose, gather
 from sim.review._judge import Findings, judge
@@ -10,6 +11,7 @@ from sim.review._render import html, markdown, write
 from sim.review.parts.rule import rule_of
 
 __all__ = [
+    "Across",
     "Check",
     "Evidence",
     "Figure",
@@ -18,9 +20,11 @@ __all__ = [
     "Knob",
     "Line",
     "Part",
+    "Place",
     "Review",
     "Sealed",
     "Table",
+    "across",
     "choose",
     "figures",
     "findings",
@@ -31,4 +35,5 @@ __all__ = [
     "review_of",
     "rule_of",
     "write",
+    "write_across",
 ]

@@ -178,6 +178,15 @@ def t_interval(values: Floats, level: float = LEVEL) -> tuple[float, float]:
     return float(values.mean() - half), float(values.mean() + half)
 
 
+def interval_p(ratio: float, lo: float, hi: float, pairs: int, level: float = LEVEL) -> float:
+    """Two-sided p of a ratio of 1, by the t whose interval at ``level`` over so many pairs this is; pairs above 1."""
+    centre, half = float(np.log(ratio)), float(np.log(hi) - np.log(lo)) / 2
+    if half == 0:
+        return 1.0 if centre == 0 else 0.0
+    error = half / float(stdtrit(pairs - 1, (1 + level) / 2))
+    return 2 * float(stdtr(pairs - 1, -abs(centre) / error))
+
+
 def _share_worse(differences: Floats, better: Better) -> float | None:
     if better == "none":
         return None
