@@ -1,9 +1,10 @@
 """NVIDIA Dynamo's KV router: the lowest cost in blocks."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from policies._content import Content, cut
 from policies._costs import softmax_lowest
 from policies._prefix_index import PrefixIndex
 from policies._protocol import Choice, EngineView, FleetView, Pick, Policy, RequestView
@@ -24,9 +25,9 @@ class KvRouter(Policy):
     router is told of first tokens, otherwise until its answer ends.
 
     Source: ai-dynamo/dynamo ``lib/kv-router/src/scheduling/selector/default.rs`` at 07a6c9ce3, ``config.rs`` at
-    0243c51bb. Left out: caches on host, disk and shared (no overlap there), blocks that active prompts share, which
-    count twice here, output blocks (off by default in the product), taints, and the queue that holds requests back.
-    Known pathologies: the weights compare prefill and decode in blocks, so long contexts under way outweigh a match;
+    0243c51bb. Left out: caches on host, disk and shared (no overlap there), output blocks (off by default in the
+    product), taints, and the queue that holds requests back; with ``shared_blocks: each`` what active prompts share.
+    Known pathologies: with ``shared_blocks: once`` copies of one prompt add no load and pile up; the weights compare prefill and decode in blocks, so long contexts under way outweigh a match;
     with predicted caches evictions go unnoticed for the time to live.
     Checked against: decision tables from the source.
     """
@@ -47,6 +48,9 @@ class KvRouter(Policy):
     """Whether workers' KV events are believed; otherwise the router predicts."""
     router_ttl_secs: float = 120.0
     """Seconds for which a prediction holds."""
+    shared_blocks: Literal["each", "once"] = "each"
+    """``once``: a decode block that several active prompts of a worker share counts once, and a prompt that is active
+    there already costs none, as in the product (``sequences/block_tracker.rs`` at 057096c31)."""
 
     reads_content: ClassVar[bool] = True
 
@@ -60,6 +64,8 @@ class KvRouter(Policy):
         """Prompt tokens thought to be still uncomputed, by worker."""
         self._decode: dict[EngineView, float] = {}
         """Blocks of prompts under way, by worker."""
+        self._shared: dict[EngineView, Counter[Content]] = {}
+        """The same, each whole block by the head of the prompt that ends with it."""
         self._work: dict[int, deque[tuple[EngineView, float]]] = {}
         """By request, for each of its attempts: worker and prefill tokens."""
         self._overlap = 0.0
@@ -69,12 +75,15 @@ class KvRouter(Policy):
         self._index.forget([engine])
         self._prefill.pop(engine, None)
         self._decode.pop(engine, None)
+        self._shared.pop(engine, None)
 
     def dispatched(self, request: RequestView, engine: EngineView) -> None:
         """Add its prefill, less what is cached, and its blocks."""
         tokens = max(0.0, request.prompt_tokens - self._overlap)
         self._prefill[engine] = self._prefill.get(engine, 0.0) + tokens
         self._decode[engine] = self._decode.get(engine, 0.0) + self._blocks(request)
+        if self.shared_blocks == "once":
+            self._shared.setdefault(engine, Counter()).update(self._heads(request))
         self._work.setdefault(request.id, deque()).append((engine, tokens))
 
     def first_token(self, request: RequestView, engine: EngineView) -> None:
@@ -92,6 +101,10 @@ class KvRouter(Policy):
         self._add_prefill(engine, -work.popleft()[1])
         if engine in self._decode:
             self._decode[engine] -= self._blocks(request)
+        if engine in self._shared:
+            held = self._shared[engine]
+            held.subtract(self._heads(request))
+            self._shared[engine] = +held
         if not work:
             del self._work[request.id]
 
@@ -120,6 +133,7 @@ class KvRouter(Policy):
         """Cost of the request on each worker, in blocks."""
         size, tokens, blocks = self.block_size, request.prompt_tokens, self._blocks(request)
         decay, active = self.overlap_score_credit_decay, self.decode_active_request_weight
+        heads = self._heads(request) if self.shared_blocks == "once" else None
         waiting = [self._prefill.get(worker, 0.0) for worker in workers]
         least = min(waiting)
         costs = []
@@ -129,8 +143,18 @@ class KvRouter(Policy):
                 credit /= 1 + decay * (queued - least) / size / max(blocks, 1)
             prefill = (queued + tokens - credit * overlaps[worker]) / size
             cost = self.prefill_load_scale * prefill if prefill > 0 else 0.0
-            costs.append(cost + self._decode.get(worker, 0.0) + blocks + active * worker.in_flight)
+            if heads is None:
+                decode = self._decode.get(worker, 0.0) + blocks
+            else:
+                held = self._shared.get(worker, Counter())
+                decode = len(held) + sum(head not in held for head in heads)
+            costs.append(cost + decode + active * worker.in_flight)
         return costs
+
+    def _heads(self, request: RequestView) -> list[Content]:
+        """The prompt up to the end of each of its whole blocks."""
+        size = self.block_size
+        return [cut(request.content, end) for end in range(size, request.prompt_tokens + 1, size)]
 
     def _blocks(self, request: RequestView) -> int:
         return -(-request.prompt_tokens // self.block_size)

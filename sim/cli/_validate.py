@@ -47,6 +47,7 @@ def validate(
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         from sim.validation import Verdicts, case_names, dump, load_case, page, record_of, run_case
+        from sim.validation._page import order_line
 
     chosen = [load_case(name) for name in cases or case_names()]
     notes, shown = Console(stderr=True), Console()
@@ -69,6 +70,9 @@ def validate(
                 continue
             found.append(each)
             shown.print(_table(each), highlight=False)
+            for order in each.orders:
+                _, name, tau, _, to, errors = order_line(each.case.name, order)
+                shown.print(f"order of {name}: tau {tau}; ratios to {to}: {errors}", highlight=False, soft_wrap=True)
     failed = [f"{each.case.name}: {one.row.name}" for each in found for one in each.outcomes if one.fails]
     changed = [one for each in found for one in each.outcomes if one.has_changed]
     rows = sum(len(each.outcomes) for each in found)

@@ -68,6 +68,13 @@ def permutation_p(logs: Floats) -> float:
     return float(found.pvalue)
 
 
+def kendall(x: Floats, y: Floats) -> float:
+    """Kendall's tau-b: how far two orders of the same things agree, -1 to 1; nan where either is all ties."""
+    from scipy import stats
+
+    return float(stats.kendalltau(x, y).statistic)
+
+
 def spearman(x: Floats, y: Floats) -> Rank | None:
     """Rank correlation of two columns; None where one of them is constant or there are fewer than three pairs."""
     if x.size < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:

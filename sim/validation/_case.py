@@ -17,6 +17,13 @@
         verdict: reproduced              of the last run that was accepted
         counted: false                   not in the ratio errors: the same value assumed otherwise, or tuned to it
 
+    orders:                              arms against each other, in one quantity
+      - name: tokens/s
+        calibrated: random               the arm on which the speed of engines was set, if any; ratios are to it,
+                                         else to the first one below
+        published: {precise: 8730, estimated: 6944, random: 4429}
+        measure: mean(metric(arm, "output_tokens_per_s"))      of each arm
+
 A file without ``rows`` in that folder is a plain scenario. What a measure may say: ``_measures.py``.
 """
 
@@ -38,7 +45,8 @@ Kind = Literal["published", "predicted", "truth", "null"]
 Verdict = Literal["reproduced", "order only", "not separable", "missed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
-_KEYS: Final = ("question", "source", "scenario", "over", "pairs", "unknown", "repeats", "rows")
+_KEYS: Final = ("question", "source", "scenario", "over", "pairs", "unknown", "repeats", "rows", "orders")
+_ORDER_KEYS: Final = ("name", "calibrated", "published", "measure")
 _FLAGS: Final = ("only_full", "counted")
 _ROW_KEYS: Final = ("name", *KINDS, "band", "neutral", "measure", "assumed", "unknown", "verdict", *_FLAGS)
 
@@ -87,6 +95,20 @@ class Repeats:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """One quantity of several arms, as it was measured elsewhere."""
+
+    name: str
+    published: dict[str, float]
+    """By arm; of these the order is compared, and the ratios to ``reference``."""
+    reference: str
+    is_calibrated: bool
+    """Whether the speed of engines was set so that the reference comes out."""
+    measure: Expression
+    """Of an arm called ``arm``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A world and its rows."""
 
@@ -100,6 +122,7 @@ class Case:
     full_pairs: int
     rows: tuple[Row, ...]
     repeats: Repeats | None = None
+    orders: tuple[Order, ...] = ()
 
     def rows_of(self, *, full: bool) -> tuple[Row, ...]:
         """Rows of a short or a full run."""
@@ -110,6 +133,8 @@ class Case:
     def world(self, rows: tuple[Row, ...], *, full: bool) -> Scenario:
         """The scenario with the arms that these rows name."""
         named = {arm for row in rows for arm in row.measure.names}
+        if full:
+            named.update(arm for order in self.orders for arm in order.published)
         pairs = self.full_pairs if full else self.quick_pairs
         kept = replace(self.scenario, baseline=next(arm for arm in self.scenario.arms if arm in named))
         return kept.select(pairs=pairs, arms=sorted(named))
@@ -133,8 +158,12 @@ def load_case(path_or_name: str | Path) -> Case:
     if not isinstance(data["rows"], list) or not data["rows"]:
         raise ScenarioError(f"{document.origin(('rows',))}: must be a list of rows")
     rows = tuple(_row(document, index, scenario) for index in range(len(data["rows"])))
+    listed = data.get("orders", [])
+    if not isinstance(listed, list):
+        raise ScenarioError(f"{document.origin(('orders',))}: must be a list of orders")
+    orders = tuple(_order(document, index, scenario) for index in range(len(listed)))
     question, source, unknown = (_text(document, (key,)) for key in ("question", "source", "unknown"))
-    return Case(path.stem, question, source, unknown, scenario, quick, full, rows, _repeats(document))
+    return Case(path.stem, question, source, unknown, scenario, quick, full, rows, _repeats(document), orders)
 
 
 def _scenario(document: Document, path: Path) -> Scenario:
@@ -203,6 +232,25 @@ def _row(document: Document, index: int, scenario: Scenario) -> Row:
         verdict=data["verdict"],
         only_full=data.get("only_full", False),
         counted=data.get("counted", True),
+    )
+
+
+def _order(document: Document, index: int, scenario: Scenario) -> Order:
+    place: Place = ("orders", index)
+    data = _mapping(document, place, _ORDER_KEYS, needed=("name", "published", "measure"))
+    published = _mapping(document, (*place, "published"), tuple(scenario.arms))
+    if len(published) < 2:
+        raise ScenarioError(f"{document.origin((*place, 'published'))}: an order is of two arms or more")
+    reference = data.get("calibrated", next(iter(published)))
+    if reference not in published:
+        known = registry.suggest(str(reference), published)
+        raise ScenarioError(f"{document.origin((*place, 'calibrated'))}: not among those published; {known}")
+    return Order(
+        name=_text(document, (*place, "name")),
+        published={arm: _value(document, (*place, "published", arm)) for arm in published},
+        reference=reference,
+        is_calibrated="calibrated" in data,
+        measure=parse(str(data["measure"]), ["arm"], str(document.origin((*place, "measure")))),
     )
 
 

@@ -1,7 +1,8 @@
 """What a row may measure: values by pair from an arm's metrics and tables, and numbers made of these.
 
 By pair, from an arm: ``metric``, ``total``, ``largest``, ``average``, ``quantile_between``, ``throughput_between``,
-``group_latency``, ``hits``, ``keys_per_engine``, ``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``.
+``group_latency``, ``sessions_ended``, ``drained``, ``hits``, ``keys_per_engine``, ``keys_in_lots``,
+``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``.
 Elementwise: ``absolute``, ``where``. One number: ``mean`` and ``gmean`` with Student's 95 % interval over pairs,
 ``rms``, ``median``, ``lowest``, ``highest``, ``spearman``.
 """
@@ -47,8 +48,11 @@ class Arm:
 
     @cached_property
     def requests(self) -> pl.DataFrame:
-        """The table of requests, with the wait."""
-        return self.tables.requests.with_columns(wait_s=pl.col("scheduled_s") - pl.col("arrived_s"))
+        """The table of requests, with the waits."""
+        due = self.tables.groups.select("pair", "group", due_s="arrived_s")
+        began = pl.col("scheduled_s")
+        known = self.tables.requests.join(due, on=["pair", "group"], how="left", maintain_order="left")
+        return known.with_columns(wait_s=began - pl.col("arrived_s"), delay_s=began - pl.col("due_s")).drop("due_s")
 
     @cached_property
     def engines(self) -> int:
@@ -74,7 +78,8 @@ def largest(arm: Arm, column: str) -> Floats:
 
 
 def average(arm: Arm, column: str) -> Floats:
-    """Mean of a column of the requests table; ``wait_s`` is from arrival at the engine to the first batch."""
+    """Mean of a column of the requests table, and of ``wait_s`` and ``delay_s``: from a request's arrival at its engine,
+    and from that of its group at the client, to its first batch."""
     return _by_pair(arm.requests, _column(arm, column).mean())
 
 
@@ -98,6 +103,23 @@ def group_latency(arm: Arm, q: float) -> Floats:
     return _by_pair(groups, pl.col("lasted_s").quantile(q, interpolation="linear"))
 
 
+def sessions_ended(arm: Arm, number: int) -> Floats:
+    """Seconds from the first submission to the end of the ``number``-th session; none where fewer end."""
+    ended = arm.requests.filter((pl.col("is_last") == 1) & (pl.col("status") == "finished"))
+    first = arm.requests.group_by("pair").agg(first=pl.col("submitted_s").min())
+    at = pl.when(pl.len() >= number).then(pl.col("ended_s").sort().get(number - 1, null_on_oob=True))
+    joined = first.join(ended.group_by("pair").agg(at=at), on="pair", how="left").sort("pair")
+    return joined.select(value=pl.col("at") - pl.col("first"))["value"].fill_null(math.nan).to_numpy()
+
+
+def drained(arm: Arm, step_s: float, sequence_s: float, token_s: float) -> Floats:
+    """Over engines the largest ``step_s * longest output + sequence_s * sum(output - 1) + token_s * sum(prefill)``."""
+    computed = pl.col("prompt_tokens") - pl.col("cached_tokens")
+    lasts = step_s * pl.col("output_tokens").max() + sequence_s * (pl.col("output_tokens") - 1).sum()
+    engines = arm.requests.group_by("pair", "engine").agg(lasts=lasts + token_s * computed.sum())
+    return _by_pair(engines, pl.col("lasts").max())
+
+
 def hits(arm: Arm) -> Floats:
     """Requests that found more than half of their prompt."""
     return _by_pair(arm.requests, (2 * pl.col("cached_tokens") > pl.col("prompt_tokens")).sum())
@@ -105,10 +127,18 @@ def hits(arm: Arm) -> Floats:
 
 def keys_per_engine(arm: Arm, key: str, how: str) -> Floats:
     """How sessions or groups (``key``) are spread over engines by their first requests; ``how``: see ``requests``."""
-    if key not in ("session", "group"):
-        raise ScenarioError(f"the key must be session or group, not {key!r}")
-    first = arm.requests.sort("pair", key, "turn", "request").unique(["pair", key], keep="first", maintain_order=True)
-    return _spread(arm, first, how)
+    return _spread(arm, _first(arm, key), how)
+
+
+def keys_in_lots(arm: Arm, key: str, lot: int, how: str, q: float | None = None) -> Floats:
+    """As ``keys_per_engine``, of lots of so many keys, one lot after the other: their mean, or their ``q`` quantile."""
+    found = []
+    for _, held in _first(arm, key).group_by("pair", maintain_order=True):
+        engines = held["engine"].to_numpy()
+        lots = engines[: engines.size // lot * lot].reshape(-1, lot)
+        values = np.array([_spread_of(how)(np.bincount(each, minlength=arm.engines)) for each in lots])
+        found.append(float(values.mean() if q is None else np.quantile(values, q)))
+    return np.array(found)
 
 
 def requests_per_engine(arm: Arm, how: str) -> Floats:
@@ -166,8 +196,8 @@ def spearman(one: Floats, other: Floats) -> float:
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
-        metric, total, largest, average, quantile_between, throughput_between, group_latency, hits, keys_per_engine,
-        requests_per_engine, in_class, agreement, over_bound, where, mean, gmean, spearman,
+        metric, total, largest, average, quantile_between, throughput_between, group_latency, sessions_ended, drained,
+        hits, keys_per_engine, keys_in_lots, requests_per_engine, in_class, agreement, over_bound, where, mean, gmean, spearman,
     )
 } | {
     "absolute": np.abs,
@@ -198,15 +228,26 @@ def _by_pair(frame: pl.DataFrame, value: pl.Expr) -> Floats:
     return found["value"].fill_null(math.nan).to_numpy()
 
 
-def _spread(arm: Arm, requests: pl.DataFrame, how: str) -> Floats:
+def _first(arm: Arm, key: str) -> pl.DataFrame:
+    """The first request of every key, in order of keys."""
+    if key not in ("session", "group"):
+        raise ScenarioError(f"the key must be session or group, not {key!r}")
+    return arm.requests.sort("pair", key, "turn", "request").unique(["pair", key], keep="first", maintain_order=True)
+
+
+def _spread_of(how: str) -> Callable[[Floats], float]:
     if how not in _SPREADS:
         raise ScenarioError(f"unknown spread {how!r}; {registry.suggest(how, _SPREADS)}")
+    return _SPREADS[how]
+
+
+def _spread(arm: Arm, requests: pl.DataFrame, how: str) -> Floats:
     counts = requests.filter(pl.col("engine") >= 0).group_by("pair", "engine").len().sort("pair")
     found = []
     for _, held in counts.group_by("pair", maintain_order=True):
         every = np.zeros(arm.engines)
         every[held["engine"].to_numpy()] = held["len"].to_numpy()
-        found.append(_SPREADS[how](every))
+        found.append(_spread_of(how)(every))
     return np.array(found)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from sim.validation._case import VERDICTS, Row
 from sim.validation._measures import Estimate
-from sim.validation._run import Outcome, Verdicts
+from sim.validation._run import Ordered, Outcome, Verdicts
 
 _SAYS = {"published": "measured", "predicted": "predicted", "truth": "analytic", "null": "null control"}
 _AGAIN = "the same"
@@ -53,7 +53,35 @@ def page(every: Sequence[Verdicts]) -> str:
     counts = {name: sum(each.counts[name] for each in every) for name in VERDICTS}
     rows = sum(counts.values())
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return _HEAD + f"{len(every)} cases, {rows} rows: {said}.\n" + "".join(map(_section, every))
+    return _HEAD + f"{len(every)} cases, {rows} rows: {said}.\n" + _orders(every) + "".join(map(_section, every))
+
+
+_ORDERS = """
+## Orders and ratios
+
+Arms of one case against each other, in one quantity: how far their order here is the measured one (Kendall's tau-b, 1 is
+the same order), and by how much ratios are off, each to the arm that is named. Where it says *calibrated* the speed of
+the engines was set so that this arm comes out as measured, and the other arms are predictions; elsewhere it was not set
+to any of these figures.
+
+| case | quantity | tau | arms, highest first as measured | ratios are to | errors of the ratios |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+def _orders(every: Sequence[Verdicts]) -> str:
+    lines = [order_line(found.case.name, each) for found in every for each in found.orders]
+    return _ORDERS + "".join(f"| {' | '.join(line)} |\n" for line in lines) if lines else ""
+
+
+def order_line(case: str, each: Ordered) -> tuple[str, ...]:
+    """An order as cells of a table."""
+    order = each.order
+    ranked = sorted(order.published, key=order.published.__getitem__, reverse=True)
+    arms = ", ".join(f"{arm} {number(order.published[arm])} ({number(each.found[arm])} here)" for arm in ranked)
+    to = f"{order.reference}, {'calibrated' if order.is_calibrated else 'not calibrated'}, {each.reference_error:+.0%}"
+    errors = ", ".join(f"{arm} {error:+.0%}" for arm, error in each.ratio_errors.items())
+    return case, order.name, f"{each.tau:.2f}", arms, to, errors
 
 
 def _section(found: Verdicts) -> str:

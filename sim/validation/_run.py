@@ -8,14 +8,18 @@
 An analytic truth or a null control is reproduced or missed, nothing between.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from sim.errors import ScenarioError
+from sim.stats.inference import kendall
 from sim.sweep import run
-from sim.validation._case import Case, Row, Verdict
+from sim.validation._case import Case, Order, Row, Verdict
 from sim.validation._measures import Arm, Estimate
 
 
@@ -39,12 +43,42 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Ordered:
+    """What an order gave: the quantity of each of its arms."""
+
+    order: Order
+    found: dict[str, float]
+
+    @property
+    def tau(self) -> float:
+        """Kendall's tau-b between the arms as measured and as here."""
+        return kendall(np.array([*self.order.published.values()]), np.array([*self.found.values()]))
+
+    @property
+    def ratio_errors(self) -> dict[str, float]:
+        """Of each arm but the reference: its ratio to the reference here, over the measured one, less 1."""
+        base, own = self.order.reference, self.order.published
+        return {
+            arm: (self.found[arm] / self.found[base]) / (own[arm] / own[base]) - 1 if own[arm] * own[base] else math.nan
+            for arm in own
+            if arm != base
+        }
+
+    @property
+    def reference_error(self) -> float:
+        """Of the reference: here over measured, less 1."""
+        return self.found[self.order.reference] / self.order.published[self.order.reference] - 1
+
+
+@dataclass(frozen=True, slots=True)
 class Verdicts:
     """What the rows of a case gave."""
 
     case: Case
     pairs: int
     outcomes: tuple[Outcome, ...]
+    orders: tuple[Ordered, ...] = ()
+    """Those whose arms all ran."""
 
     @property
     def counts(self) -> Counter[Verdict]:
@@ -74,7 +108,12 @@ def run_case(
     for row in rows:
         found = row.measure.evaluate(arms)
         outcomes.append(Outcome(row, found, judge(row, found)))
-    return Verdicts(case, world.pairs, tuple(outcomes))
+    orders = [
+        Ordered(order, {name: order.measure.evaluate({"arm": arms[name]}).value for name in order.published})
+        for order in case.orders
+        if order.published.keys() <= arms.keys()
+    ]
+    return Verdicts(case, world.pairs, tuple(outcomes), tuple(orders))
 
 
 def judge(row: Row, found: Estimate) -> Verdict:

@@ -320,6 +320,20 @@ def test_work_under_way_costs():
     assert desk.choose(prompt((1, 160), (4, 160))) == (0, "overlap")
 
 
+def test_blocks_that_active_prompts_share():
+    """Counted once, a copy of an active prompt costs no block, until the last copy has ended."""
+    for shared, other in (("each", 1), ("once", 0)):
+        desk = Desk(KvRouter(use_kv_events=False, prefill_load_scale=0.0, shared_blocks=shared), 0, 0)
+        first, request = desk.send(prompt((1, 160)))
+        assert desk.choose(prompt((1, 160)))[0] == (first if other == 0 else 1 - first)  # 10 against 10, or 20
+    second, again = desk.send(prompt((1, 160), (2, 40)))
+    assert second == first  # 12 against 12 elsewhere would be a tie: two whole blocks of its own
+    desk.end(first, request)
+    assert len(desk.policy._shared[desk.fleet.engines[first]]) == 12
+    desk.end(first, again)
+    assert not desk.policy._shared[desk.fleet.engines[first]]
+
+
 def test_weights_of_the_cost():
     """Active requests cost w blocks each; the prefill scale 0 makes it decode alone; the credit 0 makes it blind."""
     desk = Desk(KvRouter(decode_active_request_weight=3.0), 2, 0)
