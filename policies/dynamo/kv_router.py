@@ -26,9 +26,10 @@ class KvRouter(Policy):
 
     Source: ai-dynamo/dynamo ``lib/kv-router/src/scheduling/selector/default.rs`` at 07a6c9ce3, ``config.rs`` at
     0243c51bb. Left out: caches on host, disk and shared (no overlap there), output blocks (off by default in the
-    product), taints, and the queue that holds requests back; with ``shared_blocks: each`` what active prompts share.
-    Known pathologies: with ``shared_blocks: once`` copies of one prompt add no load and pile up; the weights compare prefill and decode in blocks, so long contexts under way outweigh a match;
-    with predicted caches evictions go unnoticed for the time to live.
+    product), taints, and the queue that holds requests back; with ``shared_blocks: each``, what active prompts share.
+    Known pathologies: the weights compare prefill and decode in blocks, so long contexts under way outweigh a match;
+    with predicted caches evictions go unnoticed for the time to live; with ``shared_blocks: once`` copies of one prompt
+    add no load and pile up.
     Checked against: decision tables from the source.
     """
 

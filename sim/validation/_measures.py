@@ -78,8 +78,11 @@ def largest(arm: Arm, column: str) -> Floats:
 
 
 def average(arm: Arm, column: str) -> Floats:
-    """Mean of a column of the requests table, and of ``wait_s`` and ``delay_s``: from a request's arrival at its engine,
-    and from that of its group at the client, to its first batch."""
+    """Mean of a column of the requests table.
+
+    Also of ``wait_s`` and ``delay_s``: from a request's arrival at its engine, and from that of its group at the
+    client, to its first batch.
+    """
     return _by_pair(arm.requests, _column(arm, column).mean())
 
 
@@ -136,7 +139,7 @@ def keys_in_lots(arm: Arm, key: str, lot: int, how: str, q: float | None = None)
     for _, held in _first(arm, key).group_by("pair", maintain_order=True):
         engines = held["engine"].to_numpy()
         lots = engines[: engines.size // lot * lot].reshape(-1, lot)
-        values = np.array([_spread_of(how)(np.bincount(each, minlength=arm.engines)) for each in lots])
+        values = np.array([_spread_of(how)(np.bincount(each, minlength=arm.engines).astype(float)) for each in lots])
         found.append(float(values.mean() if q is None else np.quantile(values, q)))
     return np.array(found)
 
@@ -197,7 +200,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         metric, total, largest, average, quantile_between, throughput_between, group_latency, sessions_ended, drained,
-        hits, keys_per_engine, keys_in_lots, requests_per_engine, in_class, agreement, over_bound, where, mean, gmean, spearman,
+        hits, keys_per_engine, keys_in_lots, requests_per_engine, in_class, agreement, over_bound, where, mean, gmean,
+        spearman,
     )
 } | {
     "absolute": np.abs,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from sim.stats.inference import Verdict, equivalence_p, permutation_p, spearman, verdict
+from sim.stats.inference import Verdict, equivalence_p, kendall, permutation_p, spearman, verdict
 from sim.stats.many import dunnett, holm
 
 RNG = np.random.default_rng(13)
@@ -20,6 +20,14 @@ def test_permutation_p_of_many_pairs_is_near_students() -> None:
     """Normal noise, 60 pairs: both tests ask the same."""
     logs = RNG.normal(0.02, 0.08, 60)
     assert permutation_p(logs) == pytest.approx(scipy_stats.ttest_1samp(logs, 0).pvalue, abs=0.02)
+
+
+def test_kendall_counts_pairs_in_order() -> None:
+    """Of six pairs of four things five are ordered alike; all in order, none in order, nothing to order."""
+    four = np.arange(4.0)
+    assert kendall(four, np.array([10.0, 20.0, 40.0, 30.0])) == pytest.approx((5 - 1) / 6)
+    assert (kendall(four, four**3), kendall(four, -four)) == (1, -1)
+    assert np.isnan(kendall(four, np.ones(4)))
 
 
 def test_spearman_is_scipys_with_a_p_of_permutations() -> None:

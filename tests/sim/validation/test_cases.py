@@ -164,10 +164,51 @@ def test_measures_of_a_small_world(tmp_path):
         "mean(quantile_between(one, 'prompt_tokens', 0.5, 0, 1))": 64,
         "mean(throughput_between(one, 0, 1) * metric(one, 'makespan_s'))": 90,
         "mean(group_latency(one, 1.0) <= metric(one, 'makespan_s'))": 1,
+        "mean(sessions_ended(one, 10) / metric(one, 'makespan_s'))": 1,
+        "mean(keys_in_lots(one, 'session', 2, 'most'))": 1,
+        "mean(keys_in_lots(one, 'session', 10, 'most', 0.5))": 5,
+        "mean(drained(one, 0.001, 0, 0) - metric(one, 'makespan_s'))": 0,
+        "mean(drained(one, 0, 1, 0) + drained(one, 0, 0, 1))": 5 * 8 + 5 * 64,
+        "mean(average(one, 'delay_s') - average(one, 'wait_s'))": 0,
     }
     rows = "".join(f'  - {{name: a, published: 0, measure: "{each}", verdict: missed}}\n' for each in measures)
     found = run_case(load_case(written(tmp_path, rows)), out=tmp_path)
     assert [each.found.value for each in found.outcomes] == pytest.approx([*measures.values()], nan_ok=True)
+
+
+ORDER = """orders:
+  - {name: requests, calibrated: two, published: {one: 20, two: 5}, measure: "mean(total(arm, 'is_last'))"}
+  - {name: fullest, published: {one: 1, two: 3}, measure: "mean(requests_per_engine(arm, 'most'))"}
+"""
+
+
+def test_orders_compare_arms(tmp_path):
+    """Both arms end ten requests, and ties have no order; five and ten on one engine agree in order, ratios to one err."""
+    case = load_case(written(tmp_path, ROW + ORDER))
+    assert not run_case(case, out=tmp_path).orders  # the short form runs one arm
+    requests, fullest = run_case(case, full=True, out=tmp_path).orders
+    assert np.isnan(requests.tau)
+    assert requests.ratio_errors == {"one": pytest.approx(1 / 4 - 1)}
+    assert requests.reference_error == 1
+    assert (fullest.tau, fullest.ratio_errors) == (1, {"two": pytest.approx(2 / 3 - 1)})
+    text = page([run_case(case, full=True, out=tmp_path)])
+    assert "| little | requests | nan | one 20 (10 here), two 5 (10 here) | two, calibrated, +100% | one -75% |" in text
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (ORDER.replace("two: 5", "three: 5"), "published.three: unknown key"),
+        (ORDER.replace("calibrated: two", "calibrated: too"), "calibrated: not among those published; did you mean 'two'"),
+        (ORDER.replace("calibrated: two, published: {one: 20, two: 5}", "published: {one: 20}"), "two arms or more"),
+        (ORDER.replace("total(arm", "total(one"), "measure: unknown arm 'one'"),
+        ("orders: 3\n", "must be a list of orders"),
+    ],
+)
+def test_orders_that_are_wrong(tmp_path, order, said):
+    """One line with the place."""
+    with pytest.raises(ScenarioError, match=r"^little.yaml:1\d: orders.*" + re.escape(said)):
+        load_case(written(tmp_path, ROW + order))
 
 
 def test_agreement_knows_no_names():
