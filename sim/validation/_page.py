@@ -59,8 +59,8 @@ def page(every: Sequence[Verdicts]) -> str:
 _ORDERS = """
 ## Orders and ratios
 
-Arms of one case against each other, in one quantity: how far their order here is the measured one (Kendall's tau-b, 1 is
-the same order), and by how much ratios are off, each to the arm that is named. Where it says *calibrated* the engines'
+Arms of one case against each other, in one quantity: how far their order here is the measured one (Kendall's tau-b; 1
+is that order), and by how much ratios are off, each to the arm that is named. Where it says *calibrated* the engines'
 speed was set so that this arm comes out as measured, and the other arms are predictions; elsewhere it was set to none
 of these figures.
 

@@ -183,7 +183,7 @@ ORDER = """orders:
 
 
 def test_orders_compare_arms(tmp_path):
-    """Both arms end ten requests, and ties have no order; five and ten on one engine agree in order, ratios to one err."""
+    """Both arms end ten requests, and ties have no order; five and ten on one engine agree, but not in ratio."""
     case = load_case(written(tmp_path, ROW + ORDER))
     assert not run_case(case, out=tmp_path).orders  # the short form runs one arm
     requests, fullest = run_case(case, full=True, out=tmp_path).orders
@@ -199,7 +199,10 @@ def test_orders_compare_arms(tmp_path):
     ("order", "said"),
     [
         (ORDER.replace("two: 5", "three: 5"), "published.three: unknown key"),
-        (ORDER.replace("calibrated: two", "calibrated: too"), "calibrated: not among those published; did you mean 'two'"),
+        (
+            ORDER.replace("calibrated: two", "calibrated: too"),
+            "calibrated: not among those published; did you mean 'two'",
+        ),
         (ORDER.replace("calibrated: two, published: {one: 20, two: 5}", "published: {one: 20}"), "two arms or more"),
         (ORDER.replace("total(arm", "total(one"), "measure: unknown arm 'one'"),
         ("orders: 3\n", "must be a list of orders"),
