@@ -8,10 +8,10 @@ class means under exact weights are unbiased. The first draw is the one that an 
 What blocks: a policy that places keys by a hash alone, 2 to 8 keys, 2 to 4 engines, no explicit keys. An arm without
 that (its keys are many, or its policy looks at loads) draws its ids as ever; ``blocks`` says which it is.
 
-A ring is not quite uniform. Its shares are drawn with the addresses of a pair; over pairs, with V points an engine, four
-keys on two engines fall 4:0 with 1/8 + 3 / (4 (2 V + 1)), 1.9 % more often at 160 points. That moves published effects
-by a thousandth when they are recombined by the uniform weights, and is left out, as are engines that are down when a
-key comes for the first time.
+A ring is not quite uniform. Its shares are drawn with the addresses of a pair; over pairs, of V points an engine, four
+keys on two engines fall 4:0 with 1/8 + 3 / (4 (2 V + 1)), 1.9 % more often at 160 points. By uniform weights published
+effects are off by a thousandth then, which is left out. So are engines that are down when a key comes for the first
+time.
 """
 
 from collections.abc import Callable, Sequence

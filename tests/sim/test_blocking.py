@@ -239,10 +239,10 @@ def test_arms_equal_in_law_are_rarely_claimed_to_differ(tmp_path) -> None:
 
 
 def test_the_shares_of_rings_hardly_move_the_classes() -> None:
-    """Rings of 160 points: class weights from the arcs of 60 fleets, beside those of a uniform hash that blocking takes.
+    """Rings of 160 points: class weights from the arcs of 60 fleets beside those of a uniform hash, as blocking takes.
 
     With shares 1/2 + d and 1/2 - d four keys fall 4:0 with 1/8 + 3 d^2, d^2 being 1 / (4 (2 V + 1)) on average: 1.9 %
-    more often. Published effects that are recombined by uniform weights are off by a thousandth.
+    more often. Published effects recombined by uniform weights are off by a thousandth.
     """
     apart = []
     for pair in range(60):
