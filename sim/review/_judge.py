@@ -41,6 +41,8 @@ class Findings:
     """Of the simulated time, in the arm that has less."""
     outside_by: str
     """By which quantity most of the rest is outside."""
+    with_model: str = "not quantified"
+    """The ratio with errors of the model's form, for reading."""
 
     @property
     def oriented(self) -> tuple[float, float, float] | None:
@@ -65,7 +67,10 @@ def judge(found: Findings, pairs: int) -> Judgement:
         return Judgement("No recommendation", reasons)
     assert found.oriented is not None
     hi = found.oriented[2]
-    effect = f"ratio {found.paired.ratio:.3f} [{found.paired.lo:.3f}, {found.paired.hi:.3f}]"
+    effect = (
+        f"ratio {found.paired.ratio:.3f} [{found.paired.lo:.3f}, {found.paired.hi:.3f}] by chance alone; "
+        f"with model error {found.with_model}"
+    )
     if hi < 1:
         return Judgement(f"DO NOT RUN: the candidate is predicted to be worse in {found.metric} ({effect})")
     if decision(found.oriented, found.interest) == "DO NOT RUN":
@@ -73,7 +78,7 @@ def judge(found: Findings, pairs: int) -> Judgement:
             f"DO NOT RUN for {found.metric}: whatever gain there is lies below {found.interest:.0%} ({effect})"
         )
     return Judgement(
-        f"RUN, {pairs} pairs: the real comparison is worth its GPU time, "
+        f"RUN the real benchmark, {pairs} pairs: it is worth its GPU time, "
         f"as the candidate is predicted to be better in {found.metric} ({effect})"
     )
 

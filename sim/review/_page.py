@@ -5,9 +5,13 @@ what is held equal; calibration error and region; the assumption that turns the 
 reproduce it all.
 """
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sim.metrics import METRICS
+from sim.report.contrast import log_ratios
 from sim.report.table import number
 from sim.review._assumptions import profile_of
 from sim.review._gather import OVERHEAD_H, Evidence
@@ -24,7 +28,7 @@ from sim.review.parts.question import asked
 from sim.review.parts.risk import is_worse, worst_pairs
 from sim.review.parts.rule import planned_pairs
 from sim.review.parts.sensitivity import flips_said, sizes_said
-from sim.review.parts.why import ablated, moved_most
+from sim.review.parts.why import ablated, main_mechanism, moved_most
 from sim.validation import agreement
 
 
@@ -32,7 +36,13 @@ def review_of(ev: Evidence, command: str) -> Review:
     """The whole review of some evidence; ``command`` is what made it."""
     judgement = judge(findings(ev), planned_pairs(ev))
     title = f"{ev.scenario.name}: {ev.candidate} against {ev.baseline}"
-    return Review(title, judgement, list(_page(ev, judgement, command)), parts(ev, command), list(warnings(ev)))
+    page = [replace(line, says=_evenly(line.says)) for line in _page(ev, judgement, command)]
+    return Review(title, judgement, page, parts(ev, command), list(warnings(ev)))
+
+
+def _evenly(says: str) -> str:
+    """Percent signs written alike, whoever wrote the number."""
+    return re.sub(r"(?<=\d) %", "%", says)
 
 
 def findings(ev: Evidence) -> Findings:
@@ -48,6 +58,7 @@ def findings(ev: Evidence) -> Findings:
         failed_checks=[f"{each.name}: {each.says}" for each in ev.checks if each.held is False],
         failures=ev.result.failures,
         inside_share=worst.inside_share,
+        with_model=widths(ev)[2].says.partition(" (")[0],
         outside_by=max(worst.outside, key=lambda name: worst.outside[name], default="–"),
     )
 
@@ -56,11 +67,12 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     because = "; ".join(judgement.because)
     yield Line("question", _question(ev), "1.1")
     yield Line("recommendation", judgement.headline + (f", because {because}" if because else ""))
-    yield Line("predicted effect", _effect(ev), "7.1, 7.2")
+    yield Line("predicted effect", _effect(ev), "7.1")
+    yield Line("uncertainty of the ratio", _uncertainty(ev), "7.2")
     sizes = "" if ev.sensitivity is None else sizes_said(ev.sensitivity)
     yield Line(
         "chance of a regression",
-        f"{_regression(ev)}{f' {sizes[0].upper()}{sizes[1:]}.' if sizes else ''}",
+        f"{_regression(ev)}{f' {sizes[0].upper()}{sizes[1:]} (sizes are yours to choose).' if sizes else ''}",
         "7.1, 10.1" + (", 9.3" if sizes else ""),
     )
     path, one, other = ev.change
@@ -96,11 +108,22 @@ def _effect(ev: Evidence) -> str:
     if paired.ratio is None:
         return f"There is no ratio of {metric}; the means are {means}, simulated, {ev.pairs} pairs."
     between = "" if paired.lo is None else f" [{paired.lo:.3f}, {paired.hi:.3f}]"
+    one, other = ev.primary.baseline.mean, ev.primary.candidate.mean
+    own = f" (which are as 1 to {other / one:.3f})" if one and other is not None else ""
+    return (
+        f"{metric} of {ev.candidate} is {paired.ratio:.3f}{between} times that of {ev.baseline}: the geometric mean "
+        f"over {ev.pairs} simulated pairs, each the same requests through both arms. The means are {means}{own}."
+    )
+
+
+def _uncertainty(ev: Evidence) -> str:
+    """Three widths by themselves; the last is the one that no simulation narrows."""
+    paired = ev.primary.paired
+    chance = "no interval" if paired.lo is None else f"{paired.lo:.3f} to {paired.hi:.3f}"
     _, inputs, form = widths(ev)
     return (
-        f"{metric} of {ev.candidate} is {paired.ratio:.3f}{between} times that of {ev.baseline}: {means}. "
-        f"Simulated in {ev.pairs} pairs (the same requests through both arms). The interval is of chance alone; "
-        f"beside it, of the inputs: {inputs.says}; of the model form (what is not modelled): {form.says}."
+        f"By chance alone (95 %): {chance}. By uncertain inputs, all drawn together (95 %): {inputs.says}. "
+        f"By model form, which is what is not modelled: {form.says}."
     )
 
 
@@ -112,8 +135,8 @@ def _regression(ev: Evidence) -> str:
         return "No pair has a ratio."
     often = f"{ev.candidate} loses more than {ev.lines.harm:.0%} in {round(harmed * size)} of {size} simulated pairs"
     mean = ev.primary.paired.p_mean_worse
-    average = "" if mean is None else f"; the mean over pairs is worse with a probability {_chance(mean)}"
-    return f"{often}{average}. {_trigger(ev)}"
+    average = "" if mean is None else f", and its mean is worse with a probability {_chance(mean)}"
+    return f"If the model is right, {often}{average} (how often it was not: calibration). {_trigger(ev)}"
 
 
 def _trigger(ev: Evidence) -> str:
@@ -124,7 +147,10 @@ def _trigger(ev: Evidence) -> str:
     if bad := [each for each in placed if is_worse(ev, each.ratio[metric])]:
         likely = sum(each.p_exact for each in bad)
         names = words([f"{each.name} (ratio {each.ratio[metric]:.3f})" for each in bad])
-        return f"Trigger: the hash puts the keys on the engines as {names}, which it does in {likely:.1%} of all cases."
+        return (
+            f"Trigger: the hash puts the keys on the engines as {names}, which it does in {likely:.1%} of all cases "
+            f"and in {_harmed_in(ev, [each.name for each in bad])} of those pairs."
+        )
     if placed:
         return "In no way in which the hash can put the keys on the engines it is worse on average."
     if (found := conditions(ev)) and found[0].is_worse and found[0].ratio is not None:
@@ -139,6 +165,17 @@ def _trigger(ev: Evidence) -> str:
     return f"No pair is worse; the least gain is in pair {pair}, with ratio {ratio}."
 
 
+def _harmed_in(ev: Evidence, classes: Sequence[str]) -> int:
+    """Pairs beyond the harm line that fell in these placement classes."""
+    placed = ev.result.arms[ev.candidate].placed
+    assert placed is not None
+    logs = log_ratios(ev.found.baseline, ev.found.candidate, ev.primary.metric).join(placed.classes, on="pair")
+    turned = [
+        -each if ev.is_lower_better else each for each in logs.filter(logs["class"].is_in([*classes]))["log_ratio"]
+    ]
+    return sum(each < math.log(1 - ev.lines.harm) for each in turned)
+
+
 def _cost(ev: Evidence) -> str:
     """Of the smallest effect of interest; what planning by placement saves, where it is not planned so already."""
     if ev.plan is None:
@@ -150,14 +187,15 @@ def _cost(ev: Evidence) -> str:
     saved = ""
     if not is_blocked and need.blocked is not None and need.blocked < need.real and need.gpu_hours_blocked is not None:
         saved = (
-            f" If pairs are planned by where the hash puts the keys (client.blocking), {need.blocked} pairs "
-            f"and {need.gpu_hours_blocked:,.1f} GPU-hours do."
+            f" Cheaper, with pairs planned by where the hash puts the keys (client.blocking): {need.blocked} pairs, "
+            f"{need.gpu_hours_blocked:,.1f} GPU-hours."
         )
     return (
         f"{pairs} pairs{', planned by where the hash puts the keys' if is_blocked else ''} = {2 * pairs} runs "
         f"x {cost.gpus} GPUs x {60 * (cost.run_h + OVERHEAD_H):.1f} min + {cost.failure_rate:.0%} for failed runs "
-        f"= {hours:,.1f} GPU-hours, to show an effect of {ev.plan.effect:+.1%} with a probability of "
-        f"{ev.plan.wanted:.0%}.{saved}"
+        f"= {hours:,.1f} GPU-hours. So many tell an effect of {ev.plan.effect:+.1%} from none (95 %, two-sided) with a "
+        f"probability of {ev.plan.wanted:.0%}, if one real run has a noise of {ev.plan.spread.run_noise:.1%}; "
+        f"an answer that stays open may be extended once, which doubles the cost.{saved}"
     )
 
 
@@ -170,7 +208,7 @@ def _calibration(ev: Evidence) -> str:
         said.append(f"step times of profile {name} are {profile.status}, their mean error on unseen steps is {off}")
     inside = min(each.inside_share for each in ev.coverage.values())
     steps = words(said) or "step times come from no profile: they are not measured"
-    region = f"{inside:.1%} of the simulated busy time is inside the region that was measured"
+    region = f"{inside:.1%} of the simulated busy time is inside the region in which steps (not routing) were measured"
     return f"{steps[0].upper()}{steps[1:]}. {region}. {_record(ev)}"
 
 
@@ -180,30 +218,33 @@ def _record(ev: Evidence) -> str:
     found = agreement(near or ev.record.ratios)
     if found is None:
         return "No published ratio of arms is on record."
-    of = "in cases like this one" if near else "on record, none of a case like this one"
+    every = len(ev.record.ratios)
+    of = (
+        f"in cases like this one, {len(near)} of {every} on record"
+        if near
+        else "on record, none of a case like this one"
+    )
     order = f"{found.ordered} of {found.ratios} came out in the published order, half of them within {found.median:.0%}"
-    return f"Of the published ratios of arms {of}, {order}."
+    return f"Of the published ratios of arms ({of}), {order}."
 
 
 def _controls(ev: Evidence) -> str:
     held = [each for each in ev.checks if each.held is not None]
     passed = sum(each.held is True for each in held)
     controls = [each for each in ev.checks if each.name == "null control"]
-    names = [each.says.partition(":")[0] for each in controls if each.held]
-    failed = [each.says for each in controls if each.held is False]
+    names = [_bracketed(each.says) for each in controls if each.held]
+    failed = [_bracketed(each.says) for each in controls if each.held is False]
     left = len(controls) - len(names) - len(failed)
-    said = f"Comparisons that must show no difference: {words(names)} {'hold' if len(names) > 1 else 'holds'}."
-    return (
-        f"{said if names else 'No comparison that must show no difference could be run.'}"
-        f"{f' FAILS: {words(failed)}.' if failed else ''}{f' {left} do not apply here.' if left else ''} "
-        f"{passed} of {len(held)} checks of these runs hold."
-    )
+    said = [f"FAILED: {words(failed)}."] if failed else []
+    said += [f"Passed: {words(names)}."] if names else []
+    said += [f"{left} not run, as they do not apply."] if left else []
+    return f"{' '.join(said)} {passed} of {len(held)} checks of these runs hold."
 
 
 def _why(ev: Evidence) -> str:
     """The mechanisms that moved most, and what is left of them without the one that is held to be the cause."""
     said = (
-        "No third arm switches off what is held to be the cause, so the cause is not proven."
+        f"No third arm switches off {main_mechanism(ev).line} alone, so that it is the cause is not proven."
         if ev.ablation is None
         else ablated(ev, ev.ablation)
     )
@@ -219,12 +260,20 @@ def _flips(ev: Evidence) -> tuple[str, str]:
 
 def _rule(ev: Evidence) -> str:
     lines = ev.lines
-    sealed = "Not sealed yet (windtunnel seal)." if ev.sealed is None else f"Sealed as {ev.sealed.digest[:16]}."
+    seal = "Fix it before the first run: windtunnel seal."
+    sealed = seal if ev.sealed is None else f"Sealed as {ev.sealed.digest[:16]}."
     return (
         "By the interval of the real pairs' ratio, more than 1 for better: adopt as an option if it lies above "
-        f"{1 - lines.harm:.2f} with a mean above {1 + lines.interest:.2f}; as the default if it lies above 1.00; "
-        f"reject if it lies below {1 + lines.harm:.2f}; else extend once (whole rule: part 12). {sealed}"
+        f"{1 - lines.harm:.2f} with a mean above {1 + lines.interest:.2f}, as the default for this size if it lies "
+        f"above 1.00 too; reject if it lies below {1 + lines.harm:.2f}; else extend once. Part 12 has the whole rule. "
+        f"{sealed}"
     )
+
+
+def _bracketed(says: str) -> str:
+    """A control and what it says: name (what must hold)."""
+    name, _, rest = says.partition(": ")
+    return f"{name} ({rest})" if rest else name
 
 
 def _chance(share_of_one: float) -> str:

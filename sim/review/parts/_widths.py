@@ -49,7 +49,7 @@ def _inputs(ev: Evidence) -> Width:
         f"add up to {found.joint.root_sum_square:.1%}; single draws {ratio * own.lowest:.3f} to "
         f"{ratio * own.highest:.3f}; measuring narrows it (part 9){said}"
     )
-    return Width("input uncertainty", f"{low:.3f} to {high:.3f} (±{(high - low) / 2:.1%})", what)
+    return Width("input uncertainty", f"{low:.3f} to {high:.3f}", what)
 
 
 def _form(ev: Evidence) -> Width:

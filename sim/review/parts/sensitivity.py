@@ -60,6 +60,7 @@ def sizes_said(found: Sensitivity) -> str:
     """Sizes of the job or the fleet beyond which the decision is another one; empty where none was found."""
     line = "interest" if found.centre == "RUN" else "worse"
     bad = [each.bad for each in found.break_evens if each.is_condition and each.line == line]
+    bad = [each for each in bad if each != "engines < 2"]  # one engine leaves nothing to route
     return f"sizes that turn it: {'; '.join(bad)}" if bad and found.centre != "undecided" else ""
 
 

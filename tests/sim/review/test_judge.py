@@ -25,7 +25,12 @@ def found(mean: float = 1.1, sd: float = 0.02, **more: object) -> Findings:
 
 @pytest.mark.parametrize(
     ("mean", "says"),
-    [(1.1, "RUN, 12 pairs: "), (1.02, "DO NOT RUN for samples_per_s"), (0.9, "DO NOT RUN: "), (1.0, "DO NOT RUN for")],
+    [
+        (1.1, "RUN the real benchmark, 12 pairs: "),
+        (1.02, "DO NOT RUN for samples_per_s"),
+        (0.9, "DO NOT RUN: "),
+        (1.0, "DO NOT RUN for"),
+    ],
 )
 def test_what_is_recommended(mean: float, says: str) -> None:
     """By where the interval lies; the ratio is there with its interval."""

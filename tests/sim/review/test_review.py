@@ -187,14 +187,15 @@ def test_page_one_answers_the_first_minute(found) -> None:
     lines = {line.field: line for line in found.page}
     wanted = {
         "recommendation": r"^(RUN|DO NOT RUN|No recommendation)",
-        "predicted effect": r"_per_s of group is \d\.\d+ \[.*\] times that of sample: .* against .* 1/s. Simulated",
-        "chance of a regression": r"loses more than 3% in \d+ of 12 simulated pairs.*: the hash puts the keys .*%",
+        "predicted effect": r"_per_s of group is \d\.\d+ \[.*\] times that of sample: .* pairs, .* against .* 1/s",
+        "uncertainty of the ratio": r"chance alone \(95%\): .* inputs, .*: .* model form",
+        "chance of a regression": r"more than 3% in \d+ of 12 simulated pairs.*: the hash .*% .* of those pairs",
         "real runs and their cost": r"\d+ runs x 2 GPUs x .* min .* = .* GPU-hours",
         "decision rule": r"above 0.97 with a mean above 1.05.*below 1.03",
         "held equal": r"Everything but client.key_scope: session in sample, group in group. .* same requests",
-        "calibration": r"mean error on unseen steps is .* %.*of the simulated busy time is inside the region",
+        "calibration": r"mean error on unseen steps is .*%.*of the simulated busy time is inside the region",
         "assumption that flips it": ".",
-        "null control": r"must show no difference: .*one engine.* hold.*\d+ of \d+ checks of these runs hold",
+        "null control": r"^Passed: .*one engine \(both arms.*\d+ of \d+ checks of these runs hold",
         "reproduce": r"^windtunnel review ",
     }
     for field, pattern in wanted.items():

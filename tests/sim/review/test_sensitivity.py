@@ -265,7 +265,7 @@ def test_three_widths_stay_apart(exact, drawn) -> None:
         shown = review.review_of(found, "x")
         part = next(each for each in shown.parts if each.number == 7)
         assert [row[0] for row in part.tables[1].rows] == ["simulation noise", "input uncertainty", "model form"]
-        line = next(each.says for each in shown.page if each.field == "predicted effect")
+        line = next(each.says for each in shown.page if each.field == "uncertainty of the ratio")
         assert part.tables[1].rows[1][1] in line
         assert "model form" in line
     assert part.tables[1].rows[1][1] != part.tables[1].rows[0][1]
