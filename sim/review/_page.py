@@ -148,8 +148,8 @@ def _trigger(ev: Evidence) -> str:
         likely = sum(each.p_exact for each in bad)
         names = words([f"{each.name} (ratio {each.ratio[metric]:.3f})" for each in bad])
         return (
-            f"Trigger: the hash puts the keys on the engines as {names}, which it does in {likely:.1%} of all cases "
-            f"and in {_harmed_in(ev, [each.name for each in bad])} of those pairs."
+            f"Trigger: the hash puts the keys on the engines as {names}, which it does in {likely:.1%} of all cases; "
+            f"of the pairs that lose, {_harmed_in(ev, [each.name for each in bad])} are of that kind."
         )
     if placed:
         return "In no way in which the hash can put the keys on the engines it is worse on average."
