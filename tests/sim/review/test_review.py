@@ -189,7 +189,7 @@ def test_page_one_answers_the_first_minute(found) -> None:
         "recommendation": r"^(RUN|DO NOT RUN|No recommendation)",
         "predicted effect": r"_per_s of group is \d\.\d+ \[.*\] times that of sample: .* pairs, .* against .* 1/s",
         "uncertainty of the ratio": r"chance alone \(95%\): .* inputs, .*: .* model form",
-        "chance of a regression": r"more than 3% in \d+ of 12 simulated pairs.*: the hash .*%.* pairs that lose, \d+ are",
+        "chance of a regression": r"more than 3% in \d+ of 12 sim.*: the hash .*%.* pairs that lose, \d+ are",
         "real runs and their cost": r"\d+ runs x 2 GPUs x .* min .* = .* GPU-hours",
         "decision rule": r"above 0.97 with a mean above 1.05.*below 1.03",
         "held equal": r"Everything but client.key_scope: session in sample, group in group. .* same requests",
