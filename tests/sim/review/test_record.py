@@ -122,10 +122,11 @@ def test_page_one_says_how_published_ratios_came_out(evidence) -> None:
         )
 
     near = agreement([row for case, _ in resembling(evidence) for row in case.ratios])
-    assert f"like this one, {near.ordered} of {near.ratios} came out in the published order" in said(evidence)
-    strange = replace(evidence, traits=replace(evidence.traits, presets=(), devices=(), models=(), policies=()))
     every = agreement(evidence.record.ratios)
-    assert f"none of a case like this one, {every.ordered} of {every.ratios} came out" in said(strange)
+    of = f"like this one, {near.ratios} of {every.ratios} on record"
+    assert f"{of}), {near.ordered} of {near.ratios} came out in the published order" in said(evidence)
+    strange = replace(evidence, traits=replace(evidence.traits, presets=(), devices=(), models=(), policies=()))
+    assert f"none of a case like this one), {every.ordered} of {every.ratios} came out" in said(strange)
 
 
 def test_engines_that_join_have_the_region_of_their_type(tmp_path: Path) -> None:
