@@ -11,7 +11,9 @@ Each draw of the inputs (``_inputs``) runs every sealed trace with both arms. Wi
 with D draws and Student's t of D - 1. ``input_sd`` does not shrink with the number of pairs: the real system has one
 slowdown. ``pair_sd`` holds ``rest`` (what names of engines, ties and noise do to a pair) and the noise of two real
 runs, sqrt(2) times the scenario's ``real_run_noise``: published of times, and taken to be as large, as a share, for
-every metric. Absolute values of an arm go the same way without logarithms, with the noise of one run.
+every metric. An arm's own values go the same way without logarithms, with the noise of one run; the ends of their mean
+m are then m exp(+- half / m), the same to first order and never below 0. A value that is 0 in some run has the plain
+ends, cut off at 0; a share's are cut off at 1.
 
 Left out: the error of the model's form. What no input stands for is in no width; that is what the score is to find.
 """
@@ -39,6 +41,8 @@ from sim.steady import without_start
 
 DRAWS: Final = 48
 LEVEL: Final = 0.95
+MOST: Final = 1e300
+"""An upper end beyond which a few draws say nothing, as a number that JSON has."""
 STAGES: Final = ("prefill_s_per_token", "decode_fast_s", "decode_slow_s")
 
 
@@ -64,6 +68,19 @@ class Components:
         centre, sd = self.at(pairs, weights)
         half = float(stdtrit(self.draws - 1, (1 + LEVEL) / 2)) * sd
         return centre, centre - half, centre + half
+
+    def own(
+        self, metric: str, pairs: Sequence[int], weights: Floats | None, *, is_positive: bool
+    ) -> tuple[float, float, float]:
+        """Of an arm's values and not of ratios: the mean and its ends, which are values that the metric can have."""
+        mean, lo, hi = self.interval(pairs, weights)
+        if is_positive:
+            relative = (hi - mean) / mean
+            with np.errstate(over="ignore"):
+                lo, hi = mean * float(np.exp(-relative)), mean * float(np.exp(relative))
+            hi = min(hi, MOST)
+        most = 1.0 if METRICS[metric].unit == "share" else MOST
+        return mean, max(lo, 0.0), min(hi, most)
 
     def below(self, bound: float, pairs: Sequence[int], weights: Floats | None = None) -> float:
         """Probability that a campaign's mean falls below a bound."""
@@ -223,7 +240,7 @@ def _metric(ev: Evidence, rule: Rule, found: Ensemble, metric: str, classes: dic
         if ratio is None
         else ratio.document()
         | {"looks": [_look(ratio, metric, rule, list(each), weights_of(classes, each)) for each in looks]},
-        "arms": {name: _arm(table, run_sd, looks, classes) for name, table in tables.items()},
+        "arms": {name: _arm(metric, table, run_sd, looks, classes) for name, table in tables.items()},
     }
 
 
@@ -247,12 +264,16 @@ def _look(ratio: Components, metric: str, rule: Rule, pairs: list[int], weights:
     }
 
 
-def _arm(table: Floats, run_sd: float, looks: Sequence[range], classes: dict[str, Any]) -> dict[str, Any] | None:
+def _arm(
+    metric: str, table: Floats, run_sd: float, looks: Sequence[range], classes: dict[str, Any]
+) -> dict[str, Any] | None:
     found = components(table, run_sd * float(np.abs(table).mean()))
     if found is None:
         return None
-    ends = [found.interval(pairs, weights_of(classes, pairs)) for pairs in looks]
+    is_positive = bool((table > 0).all())
+    ends = [found.own(metric, pairs, weights_of(classes, pairs), is_positive=is_positive) for pairs in looks]
     return found.document() | {
+        "is_positive": is_positive,
         "looks": [
             {"pairs": len(pairs), "mean": mean, "lo": lo, "hi": hi}
             for pairs, (mean, lo, hi) in zip(looks, ends, strict=True)

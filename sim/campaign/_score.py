@@ -328,12 +328,12 @@ def _held(
         over = pooled(*strata)
         measured = replace(measured, ratio=over.ratio, lo=over.lo, hi=over.hi, boot_lo=None, boot_hi=None, p=over.p)
     ratio = None if says["campaign"] is None else from_document(says["campaign"])
-    predicted = None if ratio is None else _three(ratio, pairs, weights, logs=True)
+    predicted = None if ratio is None else _ratio(ratio, pairs, weights)
     by_arm = {}
     for arm, column in zip(arms, columns, strict=True):
         own = says["arms"][arm]
         mean = None if np.isnan(column).any() else float(column @ (weights if weights is not None else _even(pairs)))
-        by_arm[arm] = (mean, None if own is None else _three(from_document(own), pairs, weights, logs=False))
+        by_arm[arm] = (mean, None if own is None else _own(metric, own, pairs, weights))
     return Held(metric, predicted, measured, by_arm), strata
 
 
@@ -341,11 +341,15 @@ def _even(pairs: Sequence[int]) -> Floats:
     return np.full(len(pairs), 1 / len(pairs))
 
 
-def _three(
-    found: Components, pairs: Sequence[int], weights: Floats | None, *, logs: bool
-) -> tuple[float, float, float]:
+def _ratio(found: Components, pairs: Sequence[int], weights: Floats | None) -> tuple[float, float, float]:
     centre, lo, hi = found.interval(pairs, weights)
-    return (float(np.exp(centre)), float(np.exp(lo)), float(np.exp(hi))) if logs else (centre, lo, hi)
+    return float(np.exp(centre)), float(np.exp(lo)), float(np.exp(hi))
+
+
+def _own(
+    metric: str, says: Mapping[str, Any], pairs: Sequence[int], weights: Floats | None
+) -> tuple[float, float, float]:
+    return from_document(says).own(metric, pairs, weights, is_positive=says["is_positive"])
 
 
 def _strata(columns: Sequence[Floats], classes: Mapping[str, Any], pairs: Sequence[int]) -> Strata:

@@ -103,6 +103,8 @@ def seal(
         sealed = campaign.make(cells, place, choice, told)
     for cell, evidence in cells.items():
         command = reproduce(scenario, evidence, overrides, evidence.lines)
+        command[1] = "seal"
+        command += [*(["--variants"] if variants else []), *_planned(sealed.rule.pairs, choice)]
         shown = campaign.reviewed(evidence, sealed, shlex.join(command))
         text = {"review.html": review.html(shown, review.figures(evidence)), "review.md": review.markdown(shown)}
         for file, content in text.items():
@@ -110,9 +112,21 @@ def seal(
             with replacing(path) as write:
                 write(content.encode())
             click.echo(f"wrote {path}", err=True)
+        if not shown.judgement.headline.startswith("RUN"):
+            said = "; ".join([shown.judgement.headline, *shown.judgement.because])
+            click.echo(f"warning: {cell}: the review of what is sealed says: {said}", err=True)
     click.echo(f"{sealed.digest}  {place}")
     for warning in campaign.warnings(sealed):
         click.echo(f"warning: {warning}", err=True)
+
+
+def _planned(pairs: int, choice: Any) -> list[str]:
+    """The options with which the same is sealed again."""
+    words = ["--real-pairs", str(pairs), "--draws", str(choice.draws)]
+    words += [] if choice.extension else ["--no-extension"]
+    for each in choice.formats:
+        words += [] if each == "windtunnel" else ["--format", each]
+    return words
 
 
 def _update(progress: Any, task: Any, done: int, total: int) -> None:

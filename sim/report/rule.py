@@ -5,8 +5,10 @@
     ADOPT       lower end > 1 - harm, mean > 1 + interest, and the tail metric's ratio not shown to be worse: its upper
                 end < 1 + interest
     RECOMMEND   ADOPT holds, and the lower end > 1 in every cell, each at its Holm level
-    REJECT      not ADOPT, and upper end < 1 + harm
+    REJECT      upper end < 1 + harm: a gain too small to outweigh a loss that counts as harm
     else        INCONCLUSIVE; at most one extension by as many pairs
+
+Harm may not exceed interest, so that ADOPT (a mean above 1 + interest) and REJECT cannot both hold.
 
 Ends are those of Student's t on log ratios. Where one extension is allowed the level is split between the two looks, so
 that a null effect passes either with at most 5 % in all. A guardrail that is passed stops everything: STOPPED.
@@ -89,7 +91,7 @@ class Rule:
     def text(self) -> str:
         """As people read it: part 12 of a review, and ``rule.txt``."""
         direction = "old/new" if self.lower_is_better else "new/old"
-        tail = f" and {self.tail} ratio upper bound < {1 + self.interest:.2f}" if self.tail else ""
+        tail = f" and {self.tail} ratio upper bound < {bound(1 + self.interest)}" if self.tail else ""
         guard = self.guardrails
         extends = len(self.looks) > 1
         levels = " + ".join(f"{each:g}" for each in self.looks)
@@ -103,9 +105,11 @@ class Rule:
 pairs: {self.pairs} a cell
 test: paired t on the log ratio, two-sided {self.level(0):.0%}{" at the first look" if extends else ""}, \
 and the bootstrap over pairs as a check ({self.resamples:,})
-ADOPT as option     if lower bound > {1 - self.harm:.2f} and mean > {1 + self.interest:.2f}{tail}
-RECOMMEND default   if ADOPT, and lower bound > 1.00 in every cell
-REJECT              if upper bound < {1 + self.harm:.2f}
+verdict: of the lines below the first that holds
+RECOMMEND default   if all of the next line, and lower bound > 1.00 in every cell
+ADOPT as option     if lower bound > {bound(1 - self.harm)} and mean > {bound(1 + self.interest)}{tail}
+REJECT              if upper bound < {bound(1 + self.harm)}: what gain there is does not outweigh a loss of \
+{percent(self.harm)}, which counts as harm
 {last}
 guardrails (stop)   in an arm: failures > {guard.failed_share:.0%}, preempted requests > {guard.preempted_share:.0%}; \
 any arm's configuration differs; cold-cache check hit > {guard.cold_hit_rate:.0%}
@@ -135,7 +139,8 @@ class Ruling:
 def rule_for(
     metric: str, cells: Sequence[str], pairs: int, lines: Lines, *, groups: bool, extension: bool = True
 ) -> Rule:
-    """The rule of a campaign; ScenarioError where the metric has no better side."""
+    """The rule of a campaign; ScenarioError where the metric has no better side, or lines overlap."""
+    check_lines(lines)
     if METRICS[metric].better == "none":
         raise ScenarioError(f"{metric} has no better side: no rule can rest on it; name another first metric")
     return Rule(
@@ -147,6 +152,26 @@ def rule_for(
         interest=lines.interest,
         tail=TAIL if groups and metric != TAIL else None,
     )
+
+
+def check_lines(lines: Lines) -> None:
+    """Refuse lines under which one result would be adopted and rejected."""
+    if lines.harm > lines.interest:
+        raise ScenarioError(
+            f"harm ({percent(lines.harm)}) exceeds the smallest effect of interest ({percent(lines.interest)}): one "
+            "result could be adopted and rejected; lower --harm or raise --interest"
+        )
+
+
+def bound(ratio: float) -> str:
+    """A bound with two decimals, and more where it has them."""
+    text = f"{ratio:.2f}"
+    return text if abs(float(text) - ratio) < 1e-12 else f"{ratio:.12g}"
+
+
+def percent(share: float) -> str:
+    """A share as a whole percentage, and with decimals where it has them."""
+    return f"{100 * share:.10g}%"
 
 
 def from_document(document: Mapping[str, Any]) -> Rule:
@@ -206,11 +231,11 @@ def _word(
             return "RECOMMEND", [said, "above 1 in every cell"]
         return "ADOPT", [said, f"not shown to be above 1 in {', '.join(weak)}"]
     if over.hi < 1 + rule.harm:
-        return "REJECT", [said, f"upper end below {1 + rule.harm:.2f}"]
-    missing = [] if is_safe else [f"lower end not above {1 - rule.harm:.2f}"]
-    missing += [] if is_worth else [f"mean not above {1 + rule.interest:.2f}"]
+        return "REJECT", [said, f"upper end below {bound(1 + rule.harm)}"]
+    missing = [] if is_safe else [f"lower end not above {bound(1 - rule.harm)}"]
+    missing += [] if is_worth else [f"mean not above {bound(1 + rule.interest)}"]
     if not tail_holds:
-        missing.append(f"{rule.tail} ratio {_tail(tail)}: not shown to stay below {1 + rule.interest:.2f}")
+        missing.append(f"{rule.tail} ratio {_tail(tail)}: not shown to stay below {bound(1 + rule.interest)}")
     may = look + 1 < len(rule.looks)
     then = f"one extension by {rule.pairs} pairs a cell is allowed" if may else "no extension is left"
     return "INCONCLUSIVE", [said, *missing, then]

@@ -18,6 +18,7 @@ from sim.report.ledger import differences as differences_of
 from sim.report.plan import Plan, plan
 from sim.report.region import Coverage, coverage
 from sim.report.result import Result
+from sim.report.rule import check_lines
 from sim.report.sides import first, read_side
 from sim.review._arithmetic import Arithmetic, arithmetic
 from sim.review._assumptions import regions
@@ -206,6 +207,7 @@ def gather(
     ``sensitivity_pairs``: of every setting at which an assumption is varied; None: as many as a budget of requests
     allows. ``told`` hears beforehand how many runs that takes.
     """
+    check_lines(lines)
     base = scenario.baseline
     change = the_change(scenario, candidate)
     taking = [ablation] if ablation else [name for name in ablating(scenario, candidate) if name != base]

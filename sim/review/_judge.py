@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sim.report.rule import percent
 from sim.review._model import Judgement
 from sim.stats import Ratio
 
@@ -75,7 +76,7 @@ def judge(found: Findings, pairs: int) -> Judgement:
         return Judgement(f"DO NOT RUN: the candidate is predicted to be worse in {found.metric} ({effect})")
     if decision(found.oriented, found.interest) == "DO NOT RUN":
         return Judgement(
-            f"DO NOT RUN for {found.metric}: whatever gain there is lies below {found.interest:.0%} ({effect})"
+            f"DO NOT RUN for {found.metric}: whatever gain there is lies below {percent(found.interest)} ({effect})"
         )
     return Judgement(
         f"RUN the real benchmark, {pairs} pairs: it is worth its GPU time, "
@@ -100,7 +101,7 @@ def _refusals(found: Findings) -> Iterator[str]:
         wanted = math.ceil(found.paired.pairs * (2 * half / found.interest) ** 2)
         yield (
             f"half of the interval of {found.metric} ({half:.1%}) exceeds half of the smallest effect of interest "
-            f"({found.interest / 2:.1%}): about {wanted:,} pairs instead of {found.paired.pairs:,} would narrow it"
+            f"({percent(found.interest / 2)}): about {wanted:,} pairs instead of {found.paired.pairs:,} would narrow it"
         )
     if (outside := 1 - found.inside_share) > MOST_OUTSIDE:
         yield (

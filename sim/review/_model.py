@@ -74,6 +74,8 @@ class Sealed:
     date: str | None
     rule: str
     """The sealed text."""
+    pairs: int
+    """Of each cell, at the first look."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,11 @@ HITS: Final = {
 }
 TOKENS: Final = {"vllm": "vllm:prompt_tokens_total", "sglang": "sglang:prompt_tokens_total"}
 """Names under which the products export them (docs.vllm.ai, Production Metrics; docs.sglang.io, Production Metrics)."""
-BOUND: Final = "a bounded load (bounded_loads, c = 1.25), or first turns to the least loaded (sticky_least_loaded)"
+BOUNDS: Final = {
+    "bounded_loads": "a bounded load (bounded_loads, c = 1.25)",
+    "sticky_least_loaded": "first turns to the least loaded (sticky_least_loaded)",
+}
+"""Policies that keep an engine from being overfilled."""
 CAP: Final = "a cap on sessions under way (client.max_sessions_per_engine), or more KV room"
 EXIT: Final = "an exit margin: back to the baseline above the alarm, and again below nine tenths of it"
 
@@ -61,6 +65,9 @@ class Condition:
     harmed: float | None
     """Share of its pairs beyond the harm line."""
     is_worse: bool
+    """On average, of pairs enough for a ratio."""
+    placement: str | None
+    """The class, where the condition is one of a placement."""
     live: str
     alarm: str
     mitigation: str
@@ -111,7 +118,14 @@ def _oriented(ev: Evidence, ratio: float | None) -> float:
 
 
 def _condition(
-    ev: Evidence, says: str, frame: pl.DataFrame, frequency: float | None, live: str, alarm: str, mitigation: str
+    ev: Evidence,
+    says: str,
+    frame: pl.DataFrame,
+    frequency: float | None,
+    live: str,
+    alarm: str,
+    mitigation: str,
+    placement: str | None = None,
 ) -> Condition:
     logs = frame["log_ratio"].to_numpy()
     lower = METRICS[ev.primary.metric].better == "lower"
@@ -132,6 +146,7 @@ def _condition(
         hi=ends[2],
         harmed=float((logs < math.log(1 - ev.lines.harm)).mean()) if logs.size else None,
         is_worse=mean is not None and mean < 0,
+        placement=placement,
         live=live,
         alarm=alarm,
         mitigation=mitigation,
@@ -146,6 +161,12 @@ def _spread(ev: Evidence) -> str:
     return f"{RUNNING[_preset(ev)]}: most over mean of the engines"
 
 
+def _bound(ev: Evidence) -> str:
+    """What spreads the load, the candidate's own policy left out."""
+    own = ev.cell(ev.candidate).resolved["router"]["policy"]["kind"]
+    return ", or ".join(says for kind, says in BOUNDS.items() if kind != own)
+
+
 def _placed(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
     """Classes of few keys, or the fullest engine of many."""
     placements = [each for each in ev.result.placements if each.candidate == ev.candidate]
@@ -155,7 +176,7 @@ def _placed(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
             own = frame.join(placed.classes.filter(pl.col("class") == each.name), on="pair")
             most = max(int(count) for count in each.name.split(":")) * placed.engines / placed.keys
             says, alarm = f"keys fall {each.name}", f"at or above {most:.2f}"
-            yield _condition(ev, says, own, each.p_exact, _spread(ev), alarm, BOUND)
+            yield _condition(ev, says, own, each.p_exact, _spread(ev), alarm, _bound(ev), each.name)
         return
     if "fullest" not in frame.columns:
         return
@@ -165,7 +186,7 @@ def _placed(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
     own = frame.filter(pl.col("fullest") >= least)
     says = f"one engine draws {least:,.0f} or more of the {keys:,} keys (one a {placing.of})"
     exact = p_fullest(keys, placing.engines, least / keys) if keys <= MOST_KEYS else None
-    yield _condition(ev, says, own, exact, _spread(ev), f"above {least * placing.engines / keys:.2f}", BOUND)
+    yield _condition(ev, says, own, exact, _spread(ev), f"above {least * placing.engines / keys:.2f}", _bound(ev))
 
 
 def threshold(values: Floats, logs: Floats) -> float:
@@ -188,7 +209,7 @@ def _imbalance(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
     least = threshold(known["load"].to_numpy(), known["log_ratio"].to_numpy())
     own = known.filter(pl.col("load") >= least)
     says = f"the fullest engine has {least:.2f} times the mean load (tokens) or more"
-    yield _condition(ev, says, own, None, _spread(ev), f"above {least:.2f}", BOUND)
+    yield _condition(ev, says, own, None, _spread(ev), f"above {least:.2f}", _bound(ev))
 
 
 def _heavy(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:

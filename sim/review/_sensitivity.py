@@ -26,6 +26,7 @@ from sim.log import store
 from sim.metrics import METRICS
 from sim.report.region import coverage
 from sim.report.result import Arm, Result
+from sim.report.rule import percent
 from sim.review._assumptions import assumptions, regions
 from sim.review._conditions import conditions
 from sim.review._judge import Decision, decision
@@ -353,7 +354,7 @@ def study(
 ) -> tuple[Sensitivity | None, str]:
     """All of it, and why there is none. ``pairs`` a setting; None: as a budget allows; 0: nothing is run."""
     if pairs == 0:
-        return None, "not searched: no pairs were asked for (--sensitivity-pairs)"
+        return None, "not searched: no pairs were asked for (windtunnel review --sensitivity-pairs)"
     if centre.paired.ratio is None:
         return None, f"not searched: {centre.metric} has no ratio ({centre.paired.reason})"
     known = [each for each in registered(centre) if each.is_varied]
@@ -543,7 +544,7 @@ def _break_even(centre: Centre, root: _Root, where: Crossing) -> BreakEven:
     # Of a whole number, the first one on the good side.
     value = (math.ceil(where.value) if loses == "below" else math.floor(where.value)) if knob.is_whole else where.value
     low, high = ("…" if each is None else knob.shown(_level(knob, each)) for each in where.interval)
-    verb = "loses" if root.line == "worse" else f"gains less than {centre.interest:.0%}"
+    verb = "loses" if root.line == "worse" else f"gains less than {percent(centre.interest)}"
     ends = " and ".join(knob.shown(_level(knob, each)) for each in where.bracket)
     bad = f"{knob.name} {sign} {_value(knob, value)}"
     says = (

@@ -200,6 +200,7 @@ def _check_assumptions(scenario: Scenario) -> None:
         seen.add(each.field)
         for end in each.ends:
             scenario.varied({each.field: end}, each.origin)
+        _refuse_same(scenario, each)
         for name, cell in scenario.arms.items():
             place = place_in(each.field, name)
             if place and not each.ends:
@@ -210,6 +211,14 @@ def _check_assumptions(scenario: Scenario) -> None:
             low, high = each.range
             if not low <= present <= high:
                 raise ScenarioError(f"{each.origin}: {each.field} is {present:g}, which {low:g} to {high:g} leaves out")
+
+
+def _refuse_same(scenario: Scenario, each: Assumption) -> None:
+    """Other values must be other ones in some arm."""
+    places = {name: place_in(each.field, name) for name in scenario.arms}
+    present = [value_at(scenario.arms[name].resolved, place) for name, place in places.items() if place]
+    if each.values and present and all(value == own for value in each.values for own in present):
+        raise ScenarioError(f"{each.origin}: {each.field} has this value already: name others, or leave values out")
 
 
 def _baseline(model: ScenarioModel, document: Document) -> str:

@@ -1,5 +1,6 @@
 """The shape of a scenario: closed models of its blocks, and one readable line for whatever does not fit them."""
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,7 @@ from pydantic import (
     StringConstraints,
     Tag,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import ErrorDetails
@@ -34,6 +36,16 @@ ArmName = Annotated[str, StringConstraints(pattern=ARM_NAME)]
 
 def _nothing_is_empty(value: Any) -> Any:
     return {} if value is None else value
+
+
+def _is_number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise refuse(f"must be a finite number, not {_shown(value)}")
+    return value
+
+
+Number = Annotated[Any, BeforeValidator(_is_number), WithJsonSchema({"type": "number"})]
+"""Whole or not, and kept as it was written."""
 
 
 class RouterModel(model(Around)):  # type: ignore[misc]
@@ -180,7 +192,7 @@ class AssumptionModel(Closed):
     field: Annotated[str, Field(min_length=1)] = Field(
         description="Path of the field, as `--set` has it; `arms.NAME.path` for a field of one arm."
     )
-    range: Annotated[list[int | float], Field(min_length=2, max_length=2)] | None = Field(
+    range: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="Lowest and highest value that it may have."
     )
     values: Annotated[list[Any], Field(min_length=1)] | None = Field(

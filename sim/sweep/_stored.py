@@ -27,10 +27,10 @@ PACKAGES: Final = ("policies", "sim")
 
 
 def values_of(cell: Cell, tables: Tables, warm_up_s: float | None = None) -> pl.DataFrame:
-    """One row a pair: ``groups``, digest of its ``decisions``, ``class`` of placement, ``routing``, every metric."""
+    """One row a pair: ``groups``, digest of its ``decisions``, ``class`` of placement by a hash, ``routing``, every metric."""
     scope = cell.client.scope
     placed = None
-    if scope != "request" and reads_key(cell):
+    if scope != "request" and reads_key(cell) and cell.router.policy.places_by_hash:
         placed = place(tables.requests, scope, cell.engines)
     classes = placed.classes if placed else tables.replications.select("pair", pl.lit(None, pl.String).alias("class"))
     groups = tables.groups.group_by("pair").agg(pl.len().cast(pl.Int64).alias("groups"))

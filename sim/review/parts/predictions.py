@@ -4,6 +4,7 @@ import math
 
 from sim.metrics import METRICS
 from sim.report.contrast import Finding
+from sim.report.rule import percent
 from sim.report.table import mean_text
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
@@ -21,7 +22,7 @@ def predictions(ev: Evidence) -> Part:
         "95 %",
         "pairs worse",
         "P(mean worse)",
-        f"P(harm > {ev.lines.harm:.0%})",
+        f"P(harm > {percent(ev.lines.harm)})",
         "verdict",
     )
     rows = [_prediction(ev, each) for each in ev.found.findings]

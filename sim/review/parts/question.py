@@ -2,6 +2,7 @@
 
 import re
 
+from sim.report.rule import percent
 from sim.review._gather import Evidence
 from sim.review._model import Part, Table
 
@@ -11,8 +12,8 @@ def question(ev: Evidence) -> Part:
     lines = ev.lines
     rows = [
         ("decides", ev.primary.metric),
-        ("smallest effect worth having", f"{lines.interest:.0%}"),
-        ("harm", f"{-lines.harm:.0%}"),
+        ("smallest effect worth having", percent(lines.interest)),
+        ("harm", f"-{percent(lines.harm)}"),
         ("counts as equal", f"within {lines.equal:.0%}"),
     ]
     return Part(1, "Question and decision", _comment(ev), [Table("1.1", "What counts", ("line", "value"), rows)])

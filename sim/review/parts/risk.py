@@ -7,6 +7,7 @@ from typing import Final
 
 from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
+from sim.report.rule import percent
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review._risks import Condition, conditions, least_hits
@@ -53,7 +54,7 @@ def _conditions(ev: Evidence, found: list[Condition]) -> Table:
         "in the stated workload",
         "pairs",
         f"ratio of {ev.primary.metric}",
-        f"pairs with harm > {ev.lines.harm:.0%}",
+        f"pairs with harm > {percent(ev.lines.harm)}",
         "on average",
         "live",
         "alarm",

@@ -21,7 +21,13 @@ def rule_of(ev: Evidence, cells: Sequence[str] = (), pairs: int | None = None, *
 
 
 def planned_pairs(ev: Evidence) -> int:
-    """Pairs that show the smallest effect of interest, blocked where the scenario blocks; else as many as simulated."""
+    """Pairs of the real campaign: as many as are sealed.
+
+    Before that those that show the smallest effect of interest, blocked where the scenario blocks; without a plan as
+    many as are simulated.
+    """
+    if ev.sealed is not None:
+        return ev.sealed.pairs
     if ev.plan is None:
         return ev.pairs
     need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)

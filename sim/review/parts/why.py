@@ -6,6 +6,7 @@ from typing import Final
 
 from sim.log.account import MECHANISMS
 from sim.report.ledger import SAYS, Entry, mechanisms
+from sim.report.rule import percent
 from sim.report.table import number
 from sim.review._arithmetic import Arithmetic, predicted
 from sim.review._gather import Ablation, Evidence
@@ -265,7 +266,7 @@ def _by_arithmetic(ev: Evidence) -> Iterator[str]:
         interval = value(paired.ratio, paired.lo, paired.hi)
         said = f"Arithmetic alone gives a ratio of {metric} of {ratio:.3f}; simulated {interval}, {apart:+.1%} from it"
         if abs(apart) > ev.lines.interest:
-            yield f"{said}: SURPRISING, by more than the smallest effect of interest ({ev.lines.interest:.0%})."
+            yield f"{said}: SURPRISING, by more than the smallest effect of interest ({percent(ev.lines.interest)})."
         else:
             yield f"{said}: no surprise."
     for name in arms(ev):

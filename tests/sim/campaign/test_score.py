@@ -187,7 +187,13 @@ def test_seal_and_score_by_command(tmp_path, capsys):
     command = ["seal", "slime_group_affinity", "--pairs", "4", "--real-pairs", "2", "--no-extension", "--draws", "2",
                "-o", str(folder), *out]  # fmt: skip
     assert run_command(command) == 0
-    digest = capsys.readouterr().out.split()[0]
+    told = capsys.readouterr()
+    digest = told.out.split()[0]
+    assert f"warning: {CELL}: the review of what is sealed says: No recommendation; half of the interval" in told.err
+    again = "--real-pairs 2 --draws 2 --no-extension"
+    assert f"windtunnel seal slime_group_affinity --baseline sample --candidate group --pairs 4 --seed 1 {again}" in (
+        folder / "review.md"
+    ).read_text(encoding="utf-8")
     assert run_command(command) == 0
     assert capsys.readouterr().out.split()[0] == digest
     assert (folder / "review.html").exists()

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim import campaign, review
+from sim.campaign._forecast import Components
 from sim.errors import ScenarioError
 from sim.export import check_export
 from tests.sim.campaign.conftest import PAIRS, gathered
@@ -106,6 +107,51 @@ def test_a_seal_made_anew_is_not_the_one_published(evidence, seal, tmp_path):
     assert campaign.verify(seal.folder, seal.digest).digest == seal.digest
 
 
+def test_a_digest_may_be_as_a_page_shows_it(seal):
+    """Its first 16 digits or more, in capitals or not; fewer tell nothing, others are another seal's."""
+    for said in (seal.digest[:16], seal.digest[:20].upper(), f" {seal.digest.upper()}"):
+        assert campaign.verify(seal.folder, said).digest == seal.digest
+    for said in (seal.digest[:15], "", seal.digest + "0", "g" * 16):
+        with pytest.raises(ScenarioError, match="is no digest: it is the 64 hexadecimal digits of a seal, or its first 16"):
+            campaign.verify(seal.folder, said)
+    other = ("0" if seal.digest[15] != "0" else "1").join((seal.digest[:15], seal.digest[16:]))
+    for said in (other, other[:16]):
+        with pytest.raises(ScenarioError, match="another seal than the one published"):
+            campaign.verify(seal.folder, said)
+
+
+@given(
+    st.lists(st.floats(0.01, 1e4), min_size=2, max_size=6),
+    st.floats(0, 1e4),
+    st.floats(0, 1e4),
+    st.integers(2, 50),
+    st.sampled_from(["samples_per_s", "prefix_hit_rate"]),
+)
+def test_an_arms_own_ends_are_values_that_it_can_have(centres, input_sd, pair_sd, draws, metric):
+    """Around the mean, none below 0, none of a share above 1; near the plain ends where these are close."""
+    if metric == "prefix_hit_rate":
+        centres = [each / 1e4 for each in centres]
+    found = Components(tuple(centres), input_sd, pair_sd, draws)
+    pairs = range(len(centres))
+    for is_positive in (True, False):
+        mean, lo, hi = found.own(metric, pairs, None, is_positive=is_positive)
+        assert mean == pytest.approx(np.mean(centres))
+        assert 0 <= lo <= mean * (1 + 1e-9)
+        assert mean * (1 - 1e-9) <= hi < np.inf
+        assert hi <= 1 or metric == "samples_per_s"
+    close = Components(tuple(centres), 1e-5 * mean, 0.0, 50).own("samples_per_s", pairs, None, is_positive=True)
+    plain = Components(tuple(centres), 1e-5 * mean, 0.0, 50).interval(pairs)
+    assert close == pytest.approx(plain, rel=1e-8)
+
+
+def test_two_draws_predict_no_rate_below_zero(evidence, tmp_path):
+    """Student's t of one degree of freedom reaches far; what is sealed is a rate all the same."""
+    two = campaign.make({evidence.scenario.name: evidence}, tmp_path / "x", campaign.Choice(pairs=2, draws=2))
+    [cell] = two.prediction["cells"].values()
+    looks = [look for metric in cell["metrics"].values() for arm in metric["arms"].values() for look in arm["looks"]]
+    assert all(0 <= look["lo"] <= look["mean"] <= look["hi"] for look in looks)
+
+
 def test_another_version_is_told(seal, monkeypatch):
     """Numbers of another results version are not held against this one's."""
     monkeypatch.setattr("sim.campaign._seal.RESULTS_VERSION", 10**6)
@@ -182,6 +228,7 @@ def test_the_parts_of_the_review_know_the_seal(evidence, seal):
     assert parts[13].fixed.startswith("windtunnel seal x --harm 0.04\n")
     after = campaign.reviewed(evidence, seal, "windtunnel review x")
     parts = {part.number: part for part in after.parts}
+    assert review.rule_of(campaign.with_seal(evidence, seal)).pairs == PAIRS != review.rule_of(evidence).pairs
     assert seal.digest in parts[12].text[0]
     assert parts[12].fixed == seal.rule.text() == (seal.folder / "rule.txt").read_text().rstrip("\n")
     rows = dict(parts[13].tables[0].rows)

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats as theory
 
 from sim.errors import ScenarioError
@@ -103,6 +105,28 @@ def test_a_rule_reads_back_and_its_text_says_its_numbers():
         rule_for("moved_turns_rate", ["a"], 3, Lines(), groups=False)
     with pytest.raises(ScenarioError, match="schema must be"):
         from_document({"schema": "x"})
+
+
+def test_the_text_says_which_line_comes_first_and_its_bounds_are_the_rules():
+    """A default before an option before a rejection; a bound between two decimals is not rounded."""
+    text = replace(RULE, interest=0.0125).text()
+    assert "of the lines below the first that holds" in text
+    assert text.index("RECOMMEND default") < text.index("ADOPT as option") < text.index("REJECT  ")
+    assert "mean > 1.0125" in text
+    assert "lower bound > 0.97" in text
+
+
+@given(st.floats(0.001, 0.2), st.floats(0.001, 0.2), st.floats(0.8, 1.3), st.floats(1e-4, 0.2))
+def test_no_result_is_adopted_and_rejected(harm, interest, mean, spread):
+    """Lines under which one could be are refused; under all others the order of the lines does not matter."""
+    lines = Lines(harm=harm, interest=interest)
+    if harm > interest:
+        with pytest.raises(ScenarioError, match="one result could be adopted and rejected"):
+            rule_for("samples_per_s", ["cell"], 8, lines, groups=False)
+        return
+    rule = rule_for("samples_per_s", ["cell"], 8, lines, groups=False)
+    found = decide(rule, 0, {"cell": alone(around(mean, spread))}, {}, [])
+    assert not (found.word in ("ADOPT", "RECOMMEND") and found.all_cells.hi < 1 + harm)
 
 
 def test_a_null_effect_passes_as_rarely_as_the_levels_say():

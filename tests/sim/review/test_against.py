@@ -92,6 +92,25 @@ def test_placement_classes_have_their_exact_frequency(evidence) -> None:
     assert not found["keys fall 2:2"].is_worse
 
 
+@pytest.mark.parametrize(
+    ("kind", "named", "left_out"),
+    [("sticky_least_loaded", "bounded_loads", "sticky_least_loaded"), ("random", "sticky_least_loaded", "–")],
+)
+def test_what_is_not_hashed_has_no_classes_and_no_remedy_is_the_candidate(tmp_path, kind, named, left_out) -> None:
+    """Few keys on few engines, and none placed by a hash: no law of a hash, no blocks, no planned weights."""
+    made = load_scenario("smoke", [f"arms.sticky_least_loaded.router.policy.kind={kind}"]).select(pairs=6)
+    scenario, _, candidate = review.choose(made, None, None)
+    ev = review.gather(scenario, candidate, Lines(), out=tmp_path)
+    assert ev.result.placements == []
+    assert ev.plan.blocked is None
+    assert ev.primary.exact is None
+    found = conditions(ev)
+    assert not any(each.is_exact for each in found)
+    [spread] = [each for each in found if each.says.startswith("the fullest engine has")]
+    assert named in spread.mitigation
+    assert left_out not in spread.mitigation
+
+
 def test_many_keys_have_a_threshold(tight) -> None:
     """Of the fullest engine's keys, by the law of the hash; memory that runs out is a condition of its own."""
     found = {each.says.split(":")[0].split(" draws")[0]: each for each in conditions(tight)}
