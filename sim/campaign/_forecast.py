@@ -277,7 +277,7 @@ def _arm(
         "looks": [
             {"pairs": len(pairs), "mean": mean, "lo": lo, "hi": hi}
             for pairs, (mean, lo, hi) in zip(looks, ends, strict=True)
-        ]
+        ],
     }
 
 

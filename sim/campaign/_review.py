@@ -10,7 +10,9 @@ from sim.review import Evidence, Review, Sealed, review_of
 
 def with_seal(ev: Evidence, seal: Seal) -> Evidence:
     """The evidence of a review with the seal of its campaign: parts 12, 13 and 17 then speak of it."""
-    return replace(ev, sealed=Sealed(seal.digest, list(seal.files.items()), seal.date, seal.rule.text(), seal.rule.pairs))
+    return replace(
+        ev, sealed=Sealed(seal.digest, list(seal.files.items()), seal.date, seal.rule.text(), seal.rule.pairs)
+    )
 
 
 def reviewed(ev: Evidence, seal: Seal, command: str) -> Review:

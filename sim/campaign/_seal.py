@@ -118,7 +118,10 @@ def make(
 
 
 def verify(folder: Path, expected: str | None = None) -> Seal:
-    """The seal of a folder, ``expected`` to have a digest or one that begins so; ScenarioError, one line that names the file, where anything is not as it was sealed."""
+    """The seal of a folder; ScenarioError, one line that names the file, where anything is not as it was sealed.
+
+    ``expected`` is its published digest, or 16 digits or more that it begins with.
+    """
     path = folder / SEAL
     try:
         text = path.read_bytes()
@@ -160,8 +163,10 @@ def _refuse_another(path: Path, digest: str, expected: str) -> None:
     """A published digest may be cut, as a page shows it, and be written in capitals."""
     wanted = expected.strip().lower()
     if not re.fullmatch(r"[0-9a-f]*", wanted) or not SHORTEST <= len(wanted) <= len(digest):
-        raise ScenarioError(f"{expected!r} is no digest: it is the {len(digest)} hexadecimal digits of a seal, or its "
-                            f"first {SHORTEST} or more")
+        raise ScenarioError(
+            f"{expected!r} is no digest: it is the {len(digest)} hexadecimal digits of a seal, or its "
+            f"first {SHORTEST} or more"
+        )
     if not digest.startswith(wanted):
         raise ScenarioError(f"{path}: another seal than the one published: its digest is {digest}")
 

@@ -16,14 +16,19 @@ from sim.cli import _options
     metavar="FOLDER",
     help="The sealed folder; by default RESULTS itself or a folder above it.",
 )
-@click.option("--digest", metavar="SHA256", help="The digest that was published, or its first 16 digits or more; another one is refused.")
+@click.option(
+    "--digest",
+    metavar="SHA256",
+    help="The digest that was published, or its first 16 digits or more; another one is refused.",
+)
 @click.option(
     "-o", "--out", type=click.Path(), callback=_options.folder_or_none, help="Folder to write to.  [default: RESULTS]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of a text.")
 def score(results: Path, sealed: Path | None, digest: str | None, out: Path | None, as_json: bool) -> None:
-    """Score RESULTS, a folder with one file a run: score.html, score.md and score.json are written beside them, and
-    the sealed review with its part 17 as review.html.
+    """Score RESULTS, a folder with one file a run: score.html, score.md and score.json are written beside them.
+
+    So is review.html, the sealed review with its part 17, where RESULTS is not the sealed folder itself.
 
     The seal is verified first; then each file must be of a sealed run, with its trace and its arm's configuration.
     Exits 1 where that is not so; every verdict exits 0. docs/campaign.md says how a results file is written.

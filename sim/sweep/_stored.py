@@ -27,7 +27,7 @@ PACKAGES: Final = ("policies", "sim")
 
 
 def values_of(cell: Cell, tables: Tables, warm_up_s: float | None = None) -> pl.DataFrame:
-    """One row a pair: ``groups``, digest of its ``decisions``, ``class`` of placement by a hash, ``routing``, every metric."""
+    """One row a pair: ``groups``, digest of ``decisions``, ``class`` of hashed keys, ``routing``, every metric."""
     scope = cell.client.scope
     placed = None
     if scope != "request" and reads_key(cell) and cell.router.policy.places_by_hash:

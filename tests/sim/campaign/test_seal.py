@@ -112,7 +112,9 @@ def test_a_digest_may_be_as_a_page_shows_it(seal):
     for said in (seal.digest[:16], seal.digest[:20].upper(), f" {seal.digest.upper()}"):
         assert campaign.verify(seal.folder, said).digest == seal.digest
     for said in (seal.digest[:15], "", seal.digest + "0", "g" * 16):
-        with pytest.raises(ScenarioError, match="is no digest: it is the 64 hexadecimal digits of a seal, or its first 16"):
+        with pytest.raises(
+            ScenarioError, match="is no digest: it is the 64 hexadecimal digits of a seal, or its first 16"
+        ):
             campaign.verify(seal.folder, said)
     other = ("0" if seal.digest[15] != "0" else "1").join((seal.digest[:15], seal.digest[16:]))
     for said in (other, other[:16]):

@@ -66,7 +66,10 @@ def test_cells_do_not_change(tmp_path: Path) -> None:
         ("{field: fleet.engines, range: [low, 8]}", "assumptions.0.range.0: must be a finite number, not 'low'"),
         ("{field: fleet.engines, range: [1, yes]}", "assumptions.0.range.1: must be a finite number, not "),
         ("{field: fleet.engines, range: [1, .inf]}", "assumptions.0.range.1: must be a finite number, not "),
-        ("{field: fleet.engines, values: [2, 2]}", "small.yaml:16: assumptions.0.field: fleet.engines has this value already"),
+        (
+            "{field: fleet.engines, values: [2, 2]}",
+            "small.yaml:16: assumptions.0.field: fleet.engines has this value already",
+        ),
         ("{field: fleet.engines, range: [3, 8]}", "fleet.engines is 2, which 3 to 8 leaves out"),
         ("{field: fleet.engines, range: [3, 2]}", "the low end must be below the high end, not 3 and 2"),
         ("{field: fleet.engines, range: [1, 2], values: [3]}", "assumptions.0.values: has no place beside range"),
