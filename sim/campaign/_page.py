@@ -48,9 +48,10 @@ def part(found: Score) -> Part:
 def _text(found: Score) -> Iterator[str]:
     inside, known = found.coverage
     right, told = found.orders
+    orders = f"of {told} orders of the arms that prediction and result both tell, {right} are right"
     yield (
-        f"{inside} of {known} sealed intervals hold the measured ratio; of {told} orders of the arms that prediction "
-        f"and result both tell, {right} are right."
+        f"{inside} of {known} sealed intervals hold the measured ratio; "
+        f"{orders if told else 'prediction and result both tell the order of the arms in no metric'}."
     )
     there, values = found.absolutes
     yield f"{there} of {values} sealed intervals of an arm's own value hold the measured one."
@@ -175,10 +176,13 @@ def review_of(found: Score) -> Review:
     inside, known = found.coverage
     right, told = found.orders
     again = [each.what for cell in found.cells for each in cell.recalibrate]
+    orders = f"; orders right: {right} of {told}" if told else ""
+    left = [f"pair {pair} of {cell} ({why})" for cell, pair, why in found.excluded]
     page = [
         Line("question", f"does {other} beat {base} in {found.seal.rule.primary}?"),
         Line("why", "; ".join(found.ruling.because), "17.1"),
-        Line("prediction", f"{inside} of {known} sealed intervals hold it; orders right: {right} of {told}", "17.2"),
+        Line("prediction", f"{inside} of {known} sealed intervals hold it{orders}", "17.2"),
+        *([Line("left out", "; ".join(left), "17.5")] if left else []),
         Line("calibrate anew", ", ".join(dict.fromkeys(again)) or "nothing", "17.6"),
         Line("seal", found.seal.digest),
     ]  # fmt: skip
@@ -195,7 +199,8 @@ def lines(found: Score) -> Iterator[str]:
     for name, pair, why in found.excluded:
         yield f"left out: pair {pair} of {name}: {why}"
     for cell in found.cells:
-        yield from (f"calibrate anew: {each.what}: {each.evidence}" for each in cell.recalibrate)
+        of = f", {cell.cell}" if len(found.cells) > 1 else ""
+        yield from (f"calibrate anew{of}: {each.what}: {each.evidence}" for each in cell.recalibrate)
     yield from (f"note: {each}" for each in found.notes)
 
 

@@ -26,7 +26,7 @@ same but for ``.header.json``.
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,7 @@ from typing import Any, Final
 import polars as pl
 
 from sim.errors import ScenarioError
-from sim.export import replacing
+from sim.export import is_run_order, replacing
 from sim.log.record import STATUS
 
 SCHEMA: Final = "windtunnel.results/1"
@@ -63,6 +63,8 @@ REQUESTS: Final[dict[str, Any]] = {
     "status": pl.String,
 }
 """Columns of the requests of a run."""
+MOST_S: Final = 1e11
+"""No clock of seconds shows more; one of milliseconds since 1970 does."""
 SKEW_S: Final = 1e-3
 """Times of a request may be out of order by this much: they are read at different places."""
 
@@ -109,18 +111,23 @@ def write(path: Path, header: Header, requests: pl.DataFrame) -> None:
             out((json.dumps(row) + "\n").encode())
 
 
-def read_folder(folder: Path) -> list[Run]:
-    """Every results file below a folder, by name; ScenarioError where there is none."""
+def read_folder(folder: Path, apart_from: Container[Path] = ()) -> list[Run]:
+    """Every results file below a folder, by name; ScenarioError where there is none.
+
+    Left out are files of ``apart_from`` (absolute paths) and copies of the order of runs.
+    """
     if not folder.exists():
         raise ScenarioError(f"no results: {folder} does not exist")
     paths = [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if _is_results(p))
+    paths = [path for path in paths if path.resolve() not in apart_from]
     if not paths:
         raise ScenarioError(f"no results in {folder}: no file ends in .jsonl, .parquet or .csv")
     return [read(path) for path in paths]
 
 
 def _is_results(path: Path) -> bool:
-    return path.is_file() and path.suffix in (".jsonl", ".parquet", ".csv") and not path.name.startswith(".")
+    is_table = path.is_file() and path.suffix in (".jsonl", ".parquet", ".csv") and not path.name.startswith(".")
+    return is_table and not (path.suffix == ".csv" and is_run_order(path))
 
 
 def read(path: Path) -> Run:
@@ -133,6 +140,8 @@ def read(path: Path) -> Run:
             frame = pl.DataFrame(rows, schema=REQUESTS, orient="row")
         else:
             beside = path.with_suffix(".header.json")
+            if not beside.is_file():
+                raise ScenarioError(f"{path}: its header is missing: {beside.name} beside it")
             header = _header(str(beside), json.loads(beside.read_bytes()))
             frame = _table(path)
     except StopIteration:
@@ -169,6 +178,8 @@ def _refused(word: str) -> float:
 def _header(where: str, row: Any) -> Header:
     if not isinstance(row, dict) or row.get("schema") != SCHEMA:
         raise ScenarioError(f"{where}: the header's schema must be {SCHEMA!r}")
+    if unknown := row.keys() - set(HEADER):
+        raise ScenarioError(f"{where}: unknown field {min(unknown)!r} in the header; known are {', '.join(HEADER)}")
     for name, kinds in HEADER.items():
         if name not in row:
             raise ScenarioError(f"{where}: the header has no {name}")
@@ -196,6 +207,8 @@ def _request(where: str, row: Mapping[str, Any]) -> list[Any]:
     for name in TIMES:
         if values[name] is not None and not _is_number(values[name]):
             raise ScenarioError(f"{where}: {name} must be a number or null, not {values[name]!r}")
+        if values[name] is not None and abs(values[name]) > MOST_S:
+            raise ScenarioError(f"{where}: {name} must be seconds of a clock, not {values[name]:g}")
     for name in ("rid", *COUNTS):
         value = values[name]
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63):

@@ -2,7 +2,8 @@
 
 In this order, so that nothing is chosen after it was seen: the seal is verified; every results file must be of a sealed
 run, with its trace and its arm's configuration; all runs of a look must be there, once; gates leave pairs out (engines
-restarted, clocks that run backwards); guardrails may stop; and only then are metrics computed and ratios formed.
+restarted, clocks that run backwards, other work than the trace's); guardrails may stop; and only then are metrics
+computed and ratios formed.
 
 ScenarioError, one line, for a broken seal, a foreign, missing or unreadable result, or an arm that was configured
 otherwise. Everything else is a verdict.
@@ -33,6 +34,8 @@ from sim.stats.strata import pooled
 
 SAME: Final = 1e-6
 """Relative difference below which a measured value is the predicted one: a prediction is sealed to ten digits."""
+OTHER_WORK: Final = 0.01
+"""Share of the tokens of a run's finished requests that may not be those of their trace; beyond it the pair is none."""
 
 Key = tuple[str, int, str]
 """Cell, pair, arm."""
@@ -142,12 +145,12 @@ def is_outside(measured: float | None, predicted: tuple[float, float, float] | N
 
 def score(seal: Seal, folder: Path) -> Score:
     """Score the results below a folder, or in a file, against a verified seal."""
-    runs = _known(seal, read_folder(folder))
+    runs = _known(seal, read_folder(folder, {(seal.folder / name).resolve() for name in seal.files}))
     look = _look(seal, runs)
     sent = {(cell, pair): _sent(seal, cell, pair) for cell, pair, _ in runs}
     for (cell, pair, _), run in runs.items():
         _measured.same_requests(run, sent[cell, pair])
-    excluded = _gates(runs)
+    excluded = _gates(runs, sent)
     left = {key: run for key, run in runs.items() if key[:2] not in {each[:2] for each in excluded}}
     rails = {arm: _shares([run for key, run in left.items() if key[2] == arm]) for arm in _arms(seal)}
     stops = [each for arm, found in rails.items() for each in _passed(seal.rule.guardrails, arm, found)]
@@ -161,9 +164,10 @@ def score(seal: Seal, folder: Path) -> Score:
             raise ScenarioError(
                 f"cell {cell}: the gates leave no pair; the first was left out because {excluded[0][2]}"
             )
-        found, logs = _cell(seal, cell, mine, {pair: sent[cell, pair] for pair, _ in mine})
+        found, logs = _cell(seal, cell, mine, {pair: sent[cell, pair] for pair, _ in mine}, is_stopped=bool(stops))
         cells.append(found)
-        primary[cell] = logs[seal.rule.primary]
+        if seal.rule.primary in logs:
+            primary[cell] = logs[seal.rule.primary]
         if seal.rule.tail in logs:
             tail[cell] = logs[seal.rule.tail]
     return Score(seal, look, decide(seal.rule, look, primary, tail, stops), excluded, cells, rails, notes)
@@ -217,7 +221,7 @@ def _sent(seal: Seal, cell: str, pair: int) -> Sent:
     return _measured.sent(_trace(seal, cell, pair), seal.prediction["cells"][cell]["ideal_tokens"][pair])
 
 
-def _gates(runs: Mapping[Key, Run]) -> list[tuple[str, int, str]]:
+def _gates(runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> list[tuple[str, int, str]]:
     """Pairs that are left out, by what is known before any ratio is."""
     reasons: dict[tuple[str, int], list[str]] = {}
     for (cell, pair, arm), run in runs.items():
@@ -226,7 +230,17 @@ def _gates(runs: Mapping[Key, Run]) -> list[tuple[str, int, str]]:
         if skewed := run.out_of_order:
             said = f"{arm}: clock skew, the times of {skewed} requests run backwards"
             reasons.setdefault((cell, pair), []).append(said)
+        if (off := _other_work(run, sent[cell, pair])) > OTHER_WORK:
+            reasons.setdefault((cell, pair), []).append(f"{arm}: other work, {off:.0%} of its tokens are not the trace's")
     return [(cell, pair, "; ".join(each)) for (cell, pair), each in sorted(reasons.items())]
+
+
+def _other_work(run: Run, known: Sent) -> float:
+    """By how much the tokens of finished requests are not those of their trace, as a share of these."""
+    both = run.requests.filter(pl.col("status") == "finished").join(known.requests, on="rid")
+    wanted = int((both["prompt_tokens"] + both["output_len"]).sum())
+    off = (both["output_tokens"] - both["output_len"]).abs() + (both["input_tokens"] - both["prompt_tokens"]).abs()
+    return int(off.sum()) / wanted if wanted else 0.0
 
 
 def _shares(runs: Sequence[Run]) -> dict[str, float | None]:
@@ -281,7 +295,7 @@ def _notes(seal: Seal, runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], S
 
 
 def _cell(
-    seal: Seal, cell: str, runs: Mapping[tuple[int, str], Run], sent: Mapping[int, Sent]
+    seal: Seal, cell: str, runs: Mapping[tuple[int, str], Run], sent: Mapping[int, Sent], *, is_stopped: bool
 ) -> tuple[CellScore, dict[str, Strata]]:
     predicted = seal.prediction["cells"][cell]
     arms = _arms(seal)
@@ -299,6 +313,8 @@ def _cell(
             if strata is not None:
                 logs[metric] = strata
     primary = seal.rule.primary
+    if primary not in logs and is_stopped:
+        return CellScore(cell, pairs, held, [], []), logs
     if primary not in logs:
         raise ScenarioError(f"cell {cell}: {primary} has no ratio in the results: {_reason(held, primary)}")
     says = predicted["metrics"][primary]

@@ -2,6 +2,7 @@
 
 from sim.export._check import check_export, read_manifest, warnings
 from sim.export._manifest import MANIFEST
+from sim.export._order import is_run_order
 from sim.export._starts import Start, changed_lines, starts
 from sim.export._write import FORMATS, Plan, export, replacing
 
@@ -13,6 +14,7 @@ __all__ = [
     "changed_lines",
     "check_export",
     "export",
+    "is_run_order",
     "read_manifest",
     "replacing",
     "starts",

@@ -10,12 +10,14 @@ without a partner is half of a block.
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from sim.rng import Streams
 
 BLOCK: Final = 2
 """Pairs of a block."""
+HEAD: Final = ("run", "block", "pair", "position", "arm", "trace", "placement", "cache")
 COLD: Final = "cold: flush every engine; the hit rate over the first requests is below 1 %"
 """State of the caches before each run, as the simulator begins every replication."""
 
@@ -40,9 +42,15 @@ def trace_name(form: str, pair: int) -> str:
     return f"{form}-{pair}.jsonl"
 
 
+def is_run_order(path: Path) -> bool:
+    """Whether a file is an order of runs, ticked off or not: its first line begins as one does."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.readline().strip().startswith(",".join(HEAD))
+
+
 def run_order(order: Sequence[Sequence[str]], placements: Sequence[Mapping[str, str]], form: str) -> Iterator[str]:
     """The rows of the order of runs, which an operator ticks off."""
-    yield _row("run", "block", "pair", "position", "arm", "trace", "placement", "cache")
+    yield _row(*HEAD)
     run = 0
     for pair, arms in enumerate(order):
         for position, arm in enumerate(arms):

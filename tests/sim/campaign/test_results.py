@@ -52,7 +52,7 @@ def test_tables_hold_the_same(path, tmp_path, suffix):
     run = campaign.read(path)
     table = tmp_path / f"run{suffix}"
     (run.requests.write_parquet if suffix == ".parquet" else run.requests.write_csv)(table)
-    with pytest.raises(ScenarioError, match=r"run\S*: cannot be read: No such file"):
+    with pytest.raises(ScenarioError, match=r"run\S*: its header is missing: run.header.json beside it"):
         campaign.read(table)
     (tmp_path / "run.header.json").write_text(lines(path)[0])
     again = campaign.read(table)
@@ -135,6 +135,9 @@ def spoil(path, line, **changes):
         (2, {"cached": 10**9}, ":3: cached is more than input_tokens"),
         (2, {"engine": 1.5}, ":3: engine must be a name, a number or null"),
         (2, {"latency": 1}, ":3: unknown field 'latency'"),
+        (0, {"engine_restart": 1}, ":1: unknown field 'engine_restart' in the header; known are schema, seal"),
+        (2, {"last_s": 1e300}, ":3: last_s must be seconds of a clock, not 1e+300"),
+        (2, {"arrive_s": -1_700_000_000_000}, ":3: arrive_s must be seconds of a clock, not -1.7e+12"),
         (2, {"rid": 1}, "request 1 stands twice"),
     ],
 )

@@ -1,6 +1,7 @@
 """Results against a seal: what is foreign, missing or broken is refused, gates and guardrails act, verdicts follow."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -147,6 +148,40 @@ def test_lengths_and_order_that_are_not_the_sealed_ones_are_noted(seal, results)
     assert "1 runs were not run in the sealed order" in notes
     assert "16 finished requests have other lengths" in notes
     assert "no check of cold caches" in notes
+
+
+@pytest.mark.parametrize("fields", [("output_tokens",), ("input_tokens", "cached")])
+def test_other_work_than_the_traces_is_no_pair(seal, results, fields):
+    """Every finished request of one arm without its tokens: the pair is left out, on page one and in the terminal."""
+    rewrite(of(results, 1, "group"), **dict.fromkeys(fields, lambda row: 0))
+    found = campaign.score(seal, results)
+    [(cell, pair, why)] = found.excluded
+    assert (cell, pair) == (CELL, 1)
+    assert re.fullmatch(r"group: other work, \d+% of its tokens are not the trace's", why)
+    assert found.cells[0].pairs == [0, 2]
+    assert f"left out: pair 1 of {CELL}: {why}" in list(campaign.lines(found))
+    campaign.write_score(found, results)
+    assert f"pair 1 of {CELL} ({why})" in (results / "score.md").read_text(encoding="utf-8")
+
+
+def test_a_run_in_which_everything_failed_stops_the_campaign(seal, results, capsys):
+    """No ratio can be formed, and that is a verdict: a guardrail speaks before."""
+    rewrite(of(results, 1, "group"), status=lambda row: "failed")
+    assert run_command(["score", str(results), "--seal", str(seal.folder)]) == 0
+    assert capsys.readouterr().out.startswith("STOPPED by a guardrail\n  group: failures 33.3%, the guardrail is 2%")
+    assert json.loads((results / "score.json").read_bytes())["verdict"] == "STOPPED"
+
+
+def test_results_may_lie_in_the_sealed_folder_with_the_order_of_runs_ticked_off(seal, results, capsys):
+    """What was sealed is no result, nor is a copy of the order of runs; a table without its header is named."""
+    shutil.copytree(results, seal.folder / "measured")
+    order = (seal.folder / "cells" / CELL / "run_order.csv").read_text().splitlines()
+    (seal.folder / "measured" / "ticked.csv").write_text(f"{order[0]},done\n" + "".join(f"{x},yes\n" for x in order[1:]))
+    assert run_command(["score", str(seal.folder)]) == 0
+    assert "sealed intervals hold" in capsys.readouterr().out
+    (seal.folder / "measured" / "a.csv").write_text("rid\n0\n")
+    assert run_command(["score", str(seal.folder)]) == 1
+    assert "a.csv: its header is missing: a.header.json beside it" in capsys.readouterr().err
 
 
 def test_a_broken_seal_scores_nothing(seal, results, capsys):
