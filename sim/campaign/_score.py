@@ -231,7 +231,9 @@ def _gates(runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> lis
             said = f"{arm}: clock skew, the times of {skewed} requests run backwards"
             reasons.setdefault((cell, pair), []).append(said)
         if (off := _other_work(run, sent[cell, pair])) > OTHER_WORK:
-            reasons.setdefault((cell, pair), []).append(f"{arm}: other work, {off:.0%} of its tokens are not the trace's")
+            reasons.setdefault((cell, pair), []).append(
+                f"{arm}: other work, {off:.0%} of its tokens are not the trace's"
+            )
     return [(cell, pair, "; ".join(each)) for (cell, pair), each in sorted(reasons.items())]
 
 

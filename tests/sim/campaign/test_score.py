@@ -153,7 +153,7 @@ def test_lengths_and_order_that_are_not_the_sealed_ones_are_noted(seal, results)
 @pytest.mark.parametrize("fields", [("output_tokens",), ("input_tokens", "cached")])
 def test_other_work_than_the_traces_is_no_pair(seal, results, fields):
     """Every finished request of one arm without its tokens: the pair is left out, on page one and in the terminal."""
-    rewrite(of(results, 1, "group"), **dict.fromkeys(fields, lambda row: 0))
+    rewrite(of(results, 1, "group"), **dict.fromkeys(fields, 0))
     found = campaign.score(seal, results)
     [(cell, pair, why)] = found.excluded
     assert (cell, pair) == (CELL, 1)
@@ -166,7 +166,7 @@ def test_other_work_than_the_traces_is_no_pair(seal, results, fields):
 
 def test_a_run_in_which_everything_failed_stops_the_campaign(seal, results, capsys):
     """No ratio can be formed, and that is a verdict: a guardrail speaks before."""
-    rewrite(of(results, 1, "group"), status=lambda row: "failed")
+    rewrite(of(results, 1, "group"), status="failed")
     assert run_command(["score", str(results), "--seal", str(seal.folder)]) == 0
     assert capsys.readouterr().out.startswith("STOPPED by a guardrail\n  group: failures 33.3%, the guardrail is 2%")
     assert json.loads((results / "score.json").read_bytes())["verdict"] == "STOPPED"
@@ -176,7 +176,9 @@ def test_results_may_lie_in_the_sealed_folder_with_the_order_of_runs_ticked_off(
     """What was sealed is no result, nor is a copy of the order of runs; a table without its header is named."""
     shutil.copytree(results, seal.folder / "measured")
     order = (seal.folder / "cells" / CELL / "run_order.csv").read_text().splitlines()
-    (seal.folder / "measured" / "ticked.csv").write_text(f"{order[0]},done\n" + "".join(f"{x},yes\n" for x in order[1:]))
+    (seal.folder / "measured" / "ticked.csv").write_text(
+        f"{order[0]},done\n" + "".join(f"{x},yes\n" for x in order[1:])
+    )
     assert run_command(["score", str(seal.folder)]) == 0
     assert "sealed intervals hold" in capsys.readouterr().out
     (seal.folder / "measured" / "a.csv").write_text("rid\n0\n")
