@@ -294,8 +294,8 @@ def gym(made: Sequence[Made]) -> Prose:
         {gains}. {sentence(found.says)}. The measured ratio lies in our interval in {len(held)} of {len(cells)}
         cells; measured runs are one each, and nodes alone spread their walls by 13 to 17 %. 28 engines in place of
         12 give {fleets[1][3]} of the hash's wall and {fleets[2][3]} of cache_aware's: four client processes prepare
-        the prompts of either fleet, and the longest session is as long on both. The cap gives {fleets[3][3]} and
-        {fleets[4][3]}.""",
+        the prompts of either fleet, and the longest session is as long on both. The cap makes them {fleets[3][3]} and
+        {fleets[4][3]} times as long.""",
         next="""Measure steps of this model on this device (`windtunnel calibrate`), time the client, and publish the
         order of the sessions: these three decide what is open here, before another GPU run does. Then run pairs in
         one allocation, since repeats of one cell differ by 1.8 % and cells on other nodes by 13 to 17 %. Spend no
