@@ -16,7 +16,7 @@ class StickyLeastLoaded(Policy):
     and stays at its new place. A request without a key is placed by the same rule and nothing is remembered. Two
     margins, off by default, un-stick known keys: ``break_margin`` moves a key whose own engine is more than that many
     requests above the least loaded one; ``balance_abs_threshold`` and ``balance_rel_threshold`` place every key anew
-    while the pool as a whole is uneven by both.
+    while the pool as a whole is uneven by both. A key that a margin moves goes where the fewest requests are in flight.
 
     Source: the rule of verl-project/verl ``verl/workers/rollout/llm_server.py`` at 1dda039b9 (``requests``,
     ``first``) and of vllm-project/router's ``sticky_least_loaded`` (``sessions``; there ties go to the largest hash).
@@ -65,15 +65,18 @@ class StickyLeastLoaded(Policy):
         headers = request.headers
         key = headers.get("x-smg-routing-key") or headers.get("x-session-id")
         if not key:
-            return self._place(fleet.available, pick), "no_key", 0
+            return self._place(fleet.available, pick, self.count), "no_key", 0
         known = self._placed.pop(key, None)
+        by = self.count
         if known is not None:
             engine = known[0]
-            if engine.is_available and not self._breaks(engine, fleet.available):
-                self._placed[key] = (engine, now)
-                return engine, "known_key", 0
+            if engine.is_available:
+                if not self._breaks(engine, fleet.available):
+                    self._placed[key] = (engine, now)
+                    return engine, "known_key", 0
+                by = "requests"  # what the margins compare: by sessions it might stay where it does not fit
             self._sessions[engine] -= 1
-        engine = self._place(fleet.available, pick)
+        engine = self._place(fleet.available, pick, by)
         self._placed[key] = (engine, now)
         self._sessions[engine] = self._sessions.get(engine, 0) + 1
         return engine, "new_key" if known is None else "moved_key", 0
@@ -102,9 +105,9 @@ class StickyLeastLoaded(Policy):
             del self._placed[key]
             self._sessions[engine] -= 1
 
-    def _place(self, available: list[EngineView], pick: Pick) -> EngineView:
+    def _place(self, available: list[EngineView], pick: Pick, by: str) -> EngineView:
         sessions = self._sessions
-        if self.count == "requests":
+        if by == "requests":
             tied = all_least(available)
         else:
             least = min(sessions.get(engine, 0) for engine in available)

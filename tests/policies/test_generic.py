@@ -332,6 +332,15 @@ def test_the_margins_of_the_pool(loads, answer):
     assert desk.choose(x_session_id="a") == answer
 
 
+def test_a_moved_key_goes_where_requests_are_fewest():
+    """Counting sessions, engine 0 has fewer than engine 1 once its own has left, and most requests all the same."""
+    desk = Desk(StickyLeastLoaded(count="sessions", break_margin=2), 0, 0)
+    assert desk.choose(x_session_id="a") == (0, "new_key")
+    assert desk.choose(x_session_id="b") == (1, "new_key")
+    desk.load(9, 1)
+    assert desk.choose(x_session_id="a") == (1, "moved_key")
+
+
 @pytest.mark.parametrize("name", ["break_margin", "balance_abs_threshold"])
 def test_margins_are_not_negative(name):
     """Below zero a margin means nothing."""
