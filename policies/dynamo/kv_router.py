@@ -51,7 +51,8 @@ class KvRouter(Policy):
     """Seconds for which a prediction holds."""
     shared_blocks: Literal["each", "once"] = "each"
     """``once``: a decode block that several active prompts of a worker share counts once, and a prompt that is active
-    there already costs none, as in the product (``sequences/block_tracker.rs`` at 057096c31)."""
+    there already costs none, as in the product (``sequences/block_tracker.rs`` at 057096c31). ``each`` is kept as the
+    default so that older scenarios give the numbers that they gave; ask for ``once`` to have the product."""
 
     reads_content: ClassVar[bool] = True
 

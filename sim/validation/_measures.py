@@ -2,7 +2,7 @@
 
 By pair, from an arm: ``metric``, ``total``, ``largest``, ``average``, ``quantile_between``, ``throughput_between``,
 ``group_latency``, ``sessions_ended``, ``drained``, ``hits``, ``keys_per_engine``, ``keys_in_lots``,
-``requests_per_engine``, ``in_class``, ``agreement``, ``over_bound``.
+``requests_per_engine``, ``sum_per_engine``, ``in_class``, ``agreement``, ``over_bound``.
 Elementwise: ``absolute``, ``where``. One number: ``mean`` and ``gmean`` with Student's 95 % interval over pairs,
 ``rms``, ``median``, ``lowest``, ``highest``, ``spearman``.
 """
@@ -149,6 +149,12 @@ def requests_per_engine(arm: Arm, how: str) -> Floats:
     return _spread(arm, arm.requests, how)
 
 
+def sum_per_engine(arm: Arm, column: str, how: str) -> Floats:
+    """How the sum of a column of the requests table is spread over engines; ``how``: see ``requests_per_engine``."""
+    placed = arm.requests.filter(pl.col("engine") >= 0)
+    return _spread_sums(arm, placed.group_by("pair", "engine").agg(_column(arm, column).sum().alias("sum")), how)
+
+
 def in_class(arm: Arm, name: str) -> Floats:
     """1 in the pairs whose keys fall so, as in ``2:2``; the classes are those of ``windtunnel run``."""
     if arm.ran.placed is None:
@@ -200,8 +206,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         metric, total, largest, average, quantile_between, throughput_between, group_latency, sessions_ended, drained,
-        hits, keys_per_engine, keys_in_lots, requests_per_engine, in_class, agreement, over_bound, where, mean, gmean,
-        spearman,
+        hits, keys_per_engine, keys_in_lots, requests_per_engine, sum_per_engine, in_class, agreement, over_bound, where,
+        mean, gmean, spearman,
     )
 } | {
     "absolute": np.abs,
@@ -246,11 +252,16 @@ def _spread_of(how: str) -> Callable[[Floats], float]:
 
 
 def _spread(arm: Arm, requests: pl.DataFrame, how: str) -> Floats:
-    counts = requests.filter(pl.col("engine") >= 0).group_by("pair", "engine").len().sort("pair")
+    counts = requests.filter(pl.col("engine") >= 0).group_by("pair", "engine").agg(pl.len().alias("sum"))
+    return _spread_sums(arm, counts, how)
+
+
+def _spread_sums(arm: Arm, sums: pl.DataFrame, how: str) -> Floats:
+    """``sums``: a ``sum`` for each pair and engine; an engine that is not in it has none."""
     found = []
-    for _, held in counts.group_by("pair", maintain_order=True):
+    for _, held in sums.sort("pair").group_by("pair", maintain_order=True):
         every = np.zeros(arm.engines)
-        every[held["engine"].to_numpy()] = held["len"].to_numpy()
+        every[held["engine"].to_numpy()] = held["sum"].to_numpy()
         found.append(_spread_of(how)(every))
     return np.array(found)
 

@@ -154,6 +154,8 @@ def test_measures_of_a_small_world(tmp_path):
         "highest(largest(one, 'prompt_tokens')) / lowest(average(one, 'output_tokens'))": 64 / 9,
         "lowest(requests_per_engine(one, 'most'))": 5,
         "mean(requests_per_engine(two, 'cv'))": 0,
+        "mean(sum_per_engine(one, 'output_tokens', 'most'))": 5 * 9,
+        "mean(sum_per_engine(one, 'request', 'most') - sum_per_engine(one, 'request', 'least'))": 5,
         "mean(keys_per_engine(one, 'session', 'most_over_least'))": 1,
         "median(agreement(one, one))": 1,
         "rms(agreement(one, two))": 0.5,
