@@ -206,8 +206,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     each.__name__: each
     for each in (
         metric, total, largest, average, quantile_between, throughput_between, group_latency, sessions_ended, drained,
-        hits, keys_per_engine, keys_in_lots, requests_per_engine, sum_per_engine, in_class, agreement, over_bound, where,
-        mean, gmean, spearman,
+        hits, keys_per_engine, keys_in_lots, requests_per_engine, sum_per_engine, in_class, agreement, over_bound,
+        where, mean, gmean, spearman,
     )
 } | {
     "absolute": np.abs,
