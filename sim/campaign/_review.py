@@ -10,9 +10,8 @@ from sim.review import Evidence, Review, Sealed, review_of
 
 def with_seal(ev: Evidence, seal: Seal) -> Evidence:
     """The evidence of a review with the seal of its campaign: parts 12, 13 and 17 then speak of it."""
-    return replace(
-        ev, sealed=Sealed(seal.digest, list(seal.files.items()), seal.date, seal.rule.text(), seal.rule.pairs)
-    )
+    rule, files = seal.rule, list(seal.files.items())
+    return replace(ev, sealed=Sealed(seal.digest, files, seal.date, rule.text(), rule.pairs, len(rule.looks) > 1))
 
 
 def reviewed(ev: Evidence, seal: Seal, command: str) -> Review:

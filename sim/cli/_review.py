@@ -101,8 +101,12 @@ def review(
         command += ["--ablation", ablation] if ablation else []
         command += [] if sensitivity_pairs is None else ["--sensitivity-pairs", str(sensitivity_pairs)]
         found = reviews.review_of(evidence, shlex.join(command))
-        for path in reviews.write(found, reviews.figures(evidence), where or out / made.name / "review"):
+        place = where or out / made.name / "review"
+        written = reviews.write(found, reviews.figures(evidence), place)
+        pages = [path for path in written if path.parent == place]
+        for path in pages:
             click.echo(f"wrote {path}", err=True)
+        click.echo(f"wrote {len(written) - len(pages)} figures and tables in {place}", err=True)
         click.echo(found.judgement.headline + (", because" if found.judgement.is_refused else ""))
         for reason in found.judgement.because:
             click.echo(f"  {reason}")

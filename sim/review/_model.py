@@ -76,6 +76,8 @@ class Sealed:
     """The sealed text."""
     pairs: int
     """Of each cell, at the first look."""
+    extends: bool
+    """The rule allows one extension by as many."""
 
 
 @dataclass(frozen=True, slots=True)

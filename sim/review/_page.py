@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
+from sim.report.rule import bound, percent
 from sim.report.table import number
 from sim.review._assumptions import profile_of
 from sim.review._gather import OVERHEAD_H, Evidence
@@ -21,12 +22,12 @@ from sim.review._risks import conditions
 from sim.review._warnings import warnings
 from sim.review.parts import parts
 from sim.review.parts._widths import widths
-from sim.review.parts._words import changed, share, words
+from sim.review.parts._words import changed, counted, share, words
 from sim.review.parts.calibration import resembling
 from sim.review.parts.predictions import p_harm
 from sim.review.parts.question import asked
 from sim.review.parts.risk import is_worse, worst_pairs
-from sim.review.parts.rule import planned_pairs
+from sim.review.parts.rule import is_blocked, planned_pairs, told
 from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import ablated, main_mechanism, moved_most
 from sim.validation import agreement
@@ -106,13 +107,14 @@ def _effect(ev: Evidence) -> str:
     metric, paired = ev.primary.metric, ev.primary.paired
     means = f"{_number(ev.primary.candidate.mean)} against {_number(ev.primary.baseline.mean)}{_unit(ev)}"
     if paired.ratio is None:
-        return f"There is no ratio of {metric}; the means are {means}, simulated, {ev.pairs} pairs."
+        return f"There is no ratio of {metric}; the means are {means}, simulated, {counted(ev.pairs, 'pair')}."
     between = "" if paired.lo is None else f" [{paired.lo:.3f}, {paired.hi:.3f}]"
     one, other = ev.primary.baseline.mean, ev.primary.candidate.mean
     own = f" (which are as 1 to {other / one:.3f})" if one and other is not None else ""
     return (
         f"{metric} of {ev.candidate} is {paired.ratio:.3f}{between} times that of {ev.baseline}: the geometric mean "
-        f"over {ev.pairs} simulated pairs, each the same requests through both arms. The means are {means}{own}."
+        f"over {counted(ev.pairs, 'simulated pair')}, each the same requests through both arms. "
+        f"The means are {means}{own}."
     )
 
 
@@ -133,29 +135,33 @@ def _regression(ev: Evidence) -> str:
     harmed = p_harm(ev, ev.primary)
     if harmed is None:
         return "No pair has a ratio."
-    often = f"{ev.candidate} loses more than {ev.lines.harm:.0%} in {round(harmed * size)} of {size} simulated pairs"
+    of = counted(size, "simulated pair")
+    often = f"{ev.candidate} loses more than {percent(ev.lines.harm)} in {round(harmed * size)} of {of}"
     mean = ev.primary.paired.p_mean_worse
     average = "" if mean is None else f", and its mean is worse with a probability {_chance(mean)}"
     return f"If the model is right, {often}{average} (how often it was not: calibration). {_trigger(ev)}"
 
 
 def _trigger(ev: Evidence) -> str:
-    metric = ev.primary.metric
-    placed = [
-        each for each in ev.result.placements if each.candidate == ev.candidate and each.ratio.get(metric) is not None
-    ]
-    if bad := [each for each in placed if is_worse(ev, each.ratio[metric])]:
-        likely = sum(each.p_exact for each in bad)
-        names = words([f"{each.name} (ratio {each.ratio[metric]:.3f})" for each in bad])
+    """What brings the losses: conditions of part 10 that are worse in enough pairs, some of them beyond harm."""
+    found = conditions(ev)
+    worse = [each for each in found if each.is_worse and each.harmed]
+    if bad := [each for each in worse if each.placement]:
+        likely = sum(each.frequency for each in bad)
+        names = words([f"{each.placement} (ratio {each.ratio:.3f})" for each in bad])
         return (
             f"Trigger: the hash puts the keys on the engines as {names}, which it does in {likely:.1%} of all cases; "
-            f"of the pairs that lose, {_harmed_in(ev, [each.name for each in bad])} are of that kind."
+            f"of the pairs that lose, {_harmed_in(ev, [each.placement for each in bad if each.placement])} are of that "
+            "kind."
         )
-    if placed:
-        return "In no way in which the hash can put the keys on the engines it is worse on average."
-    if (found := conditions(ev)) and found[0].is_worse and found[0].ratio is not None:
-        first = found[0]
+    if few := [each.placement for each in found if each.placement and each.harmed and each.ratio is None]:
+        fell = _harmed_in(ev, few)
+        return f"Of the pairs that lose {fell} fell {words(few)}: too few to tell a trigger from chance."
+    if worse:
+        first = worse[0]
         return f"Trigger: {first.says} (ratio {first.ratio:.3f}), which holds in {first.frequency:.1%} of the pairs."
+    if any(each.placement for each in found) and not any(each.is_worse for each in found if each.placement):
+        return "In no way in which the hash put the keys on the engines it is worse on average."
     worst = worst_pairs(ev)
     if not worst:
         return ""
@@ -177,25 +183,28 @@ def _harmed_in(ev: Evidence, classes: Sequence[str]) -> int:
 
 
 def _cost(ev: Evidence) -> str:
-    """Of the smallest effect of interest; what planning by placement saves, where it is not planned so already."""
+    """Of what is sealed, or of the smallest effect of interest with what planning by placement saves."""
     if ev.plan is None:
         return f"No plan: {ev.no_plan}."
     cost, pairs = ev.plan.cost, planned_pairs(ev)
     need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)
-    is_blocked = pairs != need.real
-    hours = need.gpu_hours_blocked if is_blocked and need.gpu_hours_blocked is not None else need.gpu_hours
+    placed = ", planned by where the hash puts the keys" if is_blocked(ev) else ""
+    extends = "; an answer that stays open may be extended once, which doubles the cost"
+    if ev.sealed is not None and not ev.sealed.extends:
+        extends = "; no extension is allowed"
     saved = ""
-    if not is_blocked and need.blocked is not None and need.blocked < need.real and need.gpu_hours_blocked is not None:
+    may_save = ev.sealed is None and not is_blocked(ev) and need.blocked is not None and need.blocked < need.real
+    if may_save and need.gpu_hours_blocked is not None:
         saved = (
             f" Cheaper, with pairs planned by where the hash puts the keys (client.blocking): {need.blocked} pairs, "
             f"{need.gpu_hours_blocked:,.1f} GPU-hours."
         )
     return (
-        f"{pairs} pairs{', planned by where the hash puts the keys' if is_blocked else ''} = {2 * pairs} runs "
+        f"{pairs} pairs{' a cell, as sealed' if ev.sealed else ''}{placed} = {2 * pairs} runs "
         f"x {cost.gpus} GPUs x {60 * (cost.run_h + OVERHEAD_H):.1f} min + {cost.failure_rate:.0%} for failed runs "
-        f"= {hours:,.1f} GPU-hours. So many tell an effect of {ev.plan.effect:+.1%} from none (95 %, two-sided) with a "
-        f"probability of {ev.plan.wanted:.0%}, if one real run has a noise of {ev.plan.spread.run_noise:.1%}; "
-        f"an answer that stays open may be extended once, which doubles the cost.{saved}"
+        f"= {cost.gpu_hours(pairs):,.1f} GPU-hours. So many tell an effect of {ev.plan.effect:+.1%} from none (95 %, "
+        f"two-sided) with a probability of {told(ev):.0%}, if one real run has a noise of "
+        f"{ev.plan.spread.run_noise:.1%}{extends}.{saved}"
     )
 
 
@@ -264,8 +273,9 @@ def _rule(ev: Evidence) -> str:
     sealed = seal if ev.sealed is None else f"Sealed as {ev.sealed.digest[:16]}."
     return (
         "By the interval of the real pairs' ratio, more than 1 for better: adopt as an option if it lies above "
-        f"{1 - lines.harm:.2f} with a mean above {1 + lines.interest:.2f}, as the default for this size if it lies "
-        f"above 1.00 too; reject if it lies below {1 + lines.harm:.2f}; else extend once. Part 12 has the whole rule. "
+        f"{bound(1 - lines.harm)} with a mean above {bound(1 + lines.interest)}, as the default for this size if it "
+        f"lies above 1.00 too; else reject if it lies below {bound(1 + lines.harm)}; else extend once. "
+        "Part 12 has the whole rule. "
         f"{sealed}"
     )
 

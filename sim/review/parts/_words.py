@@ -29,6 +29,11 @@ def value(found: float, lo: float | None = None, hi: float | None = None) -> str
     return f"{number(found)}{between}"
 
 
+def counted(count: int, of: str) -> str:
+    """So many things: 1 pair, 6 pairs."""
+    return f"{count:,} {of}{'' if count == 1 else 's'}"
+
+
 def words(each: Sequence[str]) -> str:
     """Things in a sentence: a, b and c."""
     return " and ".join(filter(None, (", ".join(each[:-1]), each[-1]))) if each else ""
@@ -45,6 +50,8 @@ def turned(path: str, one: Any, other: Any) -> str:
 
 
 def _said(path: str, value: Any) -> str:
+    if path == "client.key_scope" and value == "session":
+        return "session (also called sample)"
     if not isinstance(value, dict) or "kind" not in value:
         return short(value)
     family = FAMILIES.get(path.rsplit(".", 1)[-1])

@@ -9,7 +9,7 @@ from sim.report.table import mean_text
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review.parts._widths import widths
-from sim.review.parts._words import arms, share
+from sim.review.parts._words import arms, counted, share
 
 
 def predictions(ev: Evidence) -> Part:
@@ -28,7 +28,7 @@ def predictions(ev: Evidence) -> Part:
     rows = [_prediction(ev, each) for each in ev.found.findings]
     main = Table(
         "7.1",
-        f"Predictions, {ev.pairs} pairs",
+        f"Predictions, {counted(ev.pairs, 'pair')}",
         head,
         rows,
         "simulated; the first metric decides, others are exploratory",

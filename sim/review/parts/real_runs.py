@@ -2,6 +2,7 @@
 
 from sim.review._gather import FAILURE_RATE, OVERHEAD_H, Evidence
 from sim.review._model import Part, Table
+from sim.review.parts.rule import planned_pairs, told
 
 
 def real_runs(ev: Evidence) -> Part:
@@ -37,6 +38,13 @@ def real_runs(ev: Evidence) -> Part:
         f"A run takes {60 * found.cost.run_h:.1f} min and {60 * OVERHEAD_H:g} around it, on {found.cost.gpus} GPUs.",
         f"{FAILURE_RATE:.0%} of the runs are repeated.",
     ]
+    if ev.sealed is not None:
+        pairs = planned_pairs(ev)
+        text.insert(
+            0,
+            f"Sealed are {pairs} pairs a cell, {found.cost.gpu_hours(pairs):,.1f} GPU-hours: they show an effect of "
+            f"{found.effect:+.1%} with a probability of {told(ev):.0%}. What follows is how many would be needed.",
+        )
     tables = [
         Table(
             "11.1",

@@ -6,6 +6,7 @@ from sim.metrics import METRICS
 from sim.report.rule import TAIL, Rule, rule_for
 from sim.review._gather import Evidence
 from sim.review._model import Part
+from sim.stats.power import power
 
 
 def rule_of(ev: Evidence, cells: Sequence[str] = (), pairs: int | None = None, *, extension: bool = True) -> Rule:
@@ -31,8 +32,22 @@ def planned_pairs(ev: Evidence) -> int:
     if ev.plan is None:
         return ev.pairs
     need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)
+    return need.blocked if is_blocked(ev) and need.blocked is not None else need.real
+
+
+def is_blocked(ev: Evidence) -> bool:
+    """Real pairs are planned by placement class."""
     blocks = any(ev.cell(arm).client.blocking != "none" for arm in (ev.baseline, ev.candidate))
-    return need.blocked if blocks and need.blocked is not None else need.real
+    return blocks and ev.plan is not None and ev.plan.blocked is not None
+
+
+def told(ev: Evidence) -> float:
+    """Probability that the planned pairs show the smallest effect of interest: what was wanted, or what is sealed."""
+    assert ev.plan is not None
+    if ev.sealed is None:
+        return ev.plan.wanted
+    spread = ev.plan.blocked if is_blocked(ev) and ev.plan.blocked is not None else ev.plan.spread
+    return power(planned_pairs(ev), ev.plan.effect, spread.real)
 
 
 def rule(ev: Evidence) -> Part:

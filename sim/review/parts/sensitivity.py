@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review._sensitivity import Bar, Sensitivity, Worth
+from sim.review.parts._words import counted
 from sim.stats.sensitivity import Estimate
 
 FIRST = 5
@@ -86,6 +87,12 @@ def flips_said(ev: Evidence, found: Sensitivity) -> str:
     towards_less = (found.centre == "RUN") != ev.is_lower_better
     bar, end = (min if towards_less else max)(ends, key=lambda each: each[1].ratio.log or 0.0)
     still_open = sum(end.decision == "undecided" for _, end in ends)
+    if still_open == len(ends):
+        return (
+            f"Cannot be told: at all {still_open} ends of {counted(count, 'assumption')} the interval is too wide to "
+            f"decide; more pairs narrow it (--sensitivity-pairs). Nearest comes {bar.knob.name}: ratio "
+            f"{_ratio(end.ratio)} at {end.value}."
+        )
     said = f" At {still_open} of {len(ends)} ends the interval is too wide to decide." if still_open else ""
     return (
         f"None of {count} does within its range, one at a time. Nearest comes {bar.knob.name}: ratio "

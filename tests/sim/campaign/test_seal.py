@@ -16,6 +16,7 @@ from sim import campaign, review
 from sim.campaign._forecast import Components
 from sim.errors import ScenarioError
 from sim.export import check_export
+from sim.stats.power import power
 from tests.sim.campaign.conftest import PAIRS, gathered
 
 
@@ -230,6 +231,13 @@ def test_the_parts_of_the_review_know_the_seal(evidence, seal):
     assert parts[13].fixed.startswith("windtunnel seal x --harm 0.04\n")
     after = campaign.reviewed(evidence, seal, "windtunnel review x")
     parts = {part.number: part for part in after.parts}
+    cost = next(line.says for line in after.page if line.field == "real runs and their cost")
+    assert cost.startswith(f"{PAIRS} pairs a cell, as sealed = {2 * PAIRS} runs x 2 GPUs x ")
+    assert parts[11].text[0].startswith(f"Sealed are {PAIRS} pairs a cell, ")
+    chance = f"with a probability of {power(PAIRS, 0.05, evidence.plan.spread.real):.0%}"
+    assert chance in cost
+    assert chance in parts[11].text[0]
+    assert "may be extended once" in cost
     assert review.rule_of(campaign.with_seal(evidence, seal)).pairs == PAIRS != review.rule_of(evidence).pairs
     assert seal.digest in parts[12].text[0]
     assert parts[12].fixed == seal.rule.text() == (seal.folder / "rule.txt").read_text().rstrip("\n")

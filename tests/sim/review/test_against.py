@@ -111,6 +111,23 @@ def test_what_is_not_hashed_has_no_classes_and_no_remedy_is_the_candidate(tmp_pa
     assert left_out not in spread.mitigation
 
 
+def test_page_one_names_no_trigger_that_part_10_does_not(evidence, tmp_path) -> None:
+    """With pairs enough a class; with one pair in it none is named; where nothing is lost there is no trigger."""
+
+    def chance(ev) -> str:
+        return next(each.says for each in review.review_of(ev, COMMAND).page if each.field == "chance of a regression")
+
+    assert re.search(r"Trigger: the hash puts the keys .* as 4:0 \(ratio 0\.\d+\), .* 12.5%", chance(evidence))
+    few = gathered(tmp_path, "slime_group_affinity", 6)
+    rare = next(each for each in conditions(few) if each.says == "keys fall 4:0")
+    assert (rare.pairs, rare.ratio) == (1, None)
+    assert "Of the pairs that lose 1 fell 4:0: too few to tell a trigger from chance." in chance(few)
+    calm = gathered(tmp_path, "smoke", 6)
+    assert "in 0 of 6 simulated pairs" in chance(calm)
+    assert "Trigger" not in chance(calm)
+    assert "the hash" not in chance(calm)
+
+
 def test_many_keys_have_a_threshold(tight) -> None:
     """Of the fullest engine's keys, by the law of the hash; memory that runs out is a condition of its own."""
     found = {each.says.split(":")[0].split(" draws")[0]: each for each in conditions(tight)}

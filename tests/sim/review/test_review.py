@@ -189,10 +189,10 @@ def test_page_one_answers_the_first_minute(found) -> None:
         "recommendation": r"^(RUN|DO NOT RUN|No recommendation)",
         "predicted effect": r"_per_s of group is \d\.\d+ \[.*\] times that of sample: .* pairs, .* against .* 1/s",
         "uncertainty of the ratio": r"chance alone \(95%\): .* inputs, .*: .* model form",
-        "chance of a regression": r"more than 3% in \d+ of 12 sim.*: the hash .*%.* pairs that lose, \d+ are",
+        "chance of a regression": r"more than 3% in \d+ of 12 sim.* pairs that lose \d+ fell 4:0: too few",
         "real runs and their cost": r"\d+ runs x 2 GPUs x .* min .* = .* GPU-hours",
         "decision rule": r"above 0.97 with a mean above 1.05.*below 1.03",
-        "held equal": r"Everything but client.key_scope: session in sample, group in group. .* same requests",
+        "held equal": r"Everything but client.key_scope: session .* in sample, group in group. .* same requests",
         "calibration": r"mean error on unseen steps is .*%.*of the simulated busy time is inside the region",
         "assumption that flips it": ".",
         "null control": r"^Passed: .*one engine \(both arms.*\d+ of \d+ checks of these runs hold",
@@ -387,7 +387,8 @@ def test_the_command(tmp_path: Path, capsys) -> None:
     assert tables["paired_ratios"].startswith("metric,candidate,pair,ratio,class,outside\nsamples_per_s")
     assert {"paired_ratios", "group_completion", "timeline_baseline", "timeline_candidate"} <= tables.keys()
     assert len(list((tmp_path / "r" / "figures").iterdir())) == 8
-    assert notes.count("wrote ") == 10 + len(tables)
+    assert notes.count("wrote ") == 3
+    assert f"wrote {8 + len(tables)} figures and tables in " in notes
     for more, says in (
         (["--candidate", "sample"], "baseline and candidate are both sample"),
         (["--candidate", "grup"], "unknown arm 'grup'; did you mean 'group'?"),

@@ -204,6 +204,9 @@ def test_page_one_without_a_flip(exact, drawn) -> None:
     assert said.startswith(
         "None of 1 does within its range, one at a time. Nearest comes fleet.engine.kv_tokens: ratio 1.0"
     )
+    wide = [replace(bar, ends=tuple(replace(end, decision="undecided") for end in bar.ends)) for bar in calm]
+    open_ = flips_said(drawn, replace(drawn.sensitivity, bars=tuple(wide)))
+    assert open_.startswith("Cannot be told: at all 2 ends of 1 assumption the interval is too wide to decide; ")
     assert "no assumption of this scenario has a range" in flips_said(drawn, replace(drawn.sensitivity, bars=()))
 
 
