@@ -22,7 +22,8 @@ def save(chart: alt.TopLevelMixin, stem: Path, kinds: Sequence[Kind] = ("png", "
             if kind == "html":
                 draft.write_text(chart_page(chart, stem.name), encoding="utf-8")
             else:
-                chart.save(draft, format=kind, **OPTIONS[kind])
+                with alt.data_transformers.enable("default", max_rows=None):
+                    chart.save(draft, format=kind, **OPTIONS[kind])
         for kind, draft in drafts.items():
             draft.replace(paths[kind])
     finally:

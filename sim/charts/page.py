@@ -30,7 +30,8 @@ def chart_page(chart: alt.TopLevelMixin, name: str) -> str:
 
 def split(chart: alt.TopLevelMixin) -> tuple[dict[str, Any], str, str]:
     """The specification of a chart without its title, and title and subtitle: text of a page can be wrapped."""
-    spec = chart.to_dict(validate=False)
+    with alt.data_transformers.enable("default", max_rows=None):  # data stands in the page: there is no other place
+        spec = chart.to_dict(validate=False)
     del spec["$schema"]  # a name that looks like an address
     title = spec.pop("title", {})
     return spec, str(title.get("text", "")), str(title.get("subtitle", ""))

@@ -34,7 +34,7 @@ def client_file(facts: Facts) -> tuple[dict[str, str], list[str]]:
         "sends_to": _RECEIVER.get(product or "", "the router"),
         "headers": {header: "request-{rid}" if by_request else "{key}"} if header else {},
         "key": "of a row of the trace, `key` under the name of the arm; a row without one is sent without the header",
-        "ignore_eos": "as the row says: answers have the same length in every arm",
+        "max_tokens": "`output_len` of the row, with ignore_eos: answers have the same length in every arm",
         "wait": "`arrive` of the row: a later turn waits for the answer before it, then its delay",
         "parameters": list(settings.table()),
         "impossible": settings.errors(),

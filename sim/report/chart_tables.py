@@ -1,7 +1,9 @@
 """The tables behind charts, made of sides and results."""
 
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import polars as pl
 
 from sim.errors import ScenarioError
@@ -25,6 +27,10 @@ def slope_table(baseline: Side, candidate: Side, metric: str) -> pl.DataFrame:
     return pl.concat([part.join(both, on="pair", how="semi").sort("pair") for part in parts])
 
 
+MOST_POINTS: Final = 1_000
+"""Points of a curve that are drawn, first and last among them: more cannot be told apart."""
+
+
 def completion_tables(baseline: Side, candidate: Side) -> tuple[pl.DataFrame, pl.DataFrame] | None:
     """``arm``, ``completion_s``, ``share`` of all finished groups, and the 95th percentiles with their intervals."""
     curves, marks = [], []
@@ -34,11 +40,12 @@ def completion_tables(baseline: Side, candidate: Side) -> tuple[pl.DataFrame, pl
         times = side.completions["completion_s"].drop_nulls().sort()
         if len(times) < 2:
             return None
-        curves.append(
-            pl.DataFrame({"completion_s": times}).select(
-                pl.lit(name).alias("arm"), "completion_s", share=pl.int_range(1, pl.len() + 1) / pl.len()
-            )
+        curve = pl.DataFrame({"completion_s": times}).select(
+            pl.lit(name).alias("arm"), "completion_s", share=pl.int_range(1, pl.len() + 1) / pl.len()
         )
+        if len(times) > MOST_POINTS:
+            curve = curve[np.linspace(0, len(times) - 1, MOST_POINTS).round().astype(int).tolist()]
+        curves.append(curve)
         found = quantile_interval(times.to_numpy(), 0.95)
         marks.append({"arm": name, "value": found.value, "lo": found.lo, "hi": found.hi})
     types = {"arm": pl.String, "value": pl.Float64, "lo": pl.Float64, "hi": pl.Float64}

@@ -13,7 +13,14 @@ from sim.charts import _style
 from sim.charts.timeline import COLOURS
 from sim.cli import main
 from sim.errors import ScenarioError
-from sim.report.chart_tables import arm_names, completion_tables, frontier_table, save_contrast, slope_table
+from sim.report.chart_tables import (
+    MOST_POINTS,
+    arm_names,
+    completion_tables,
+    frontier_table,
+    save_contrast,
+    slope_table,
+)
 from sim.report.contrast import Lines, contrast
 from sim.report.sides import Side
 from tests.sim.results import arm, result
@@ -182,6 +189,21 @@ def test_tables_of_two_sides() -> None:
     assert arm_names(a, b) == ("a (measured) A", "a (measured) B")
     assert completion_tables(a, Side("c", Path(), b.values)) is None
     assert completion_tables(a, side("c", range(2), 1)) is None
+
+
+def test_curves_of_many_groups_are_drawn(tmp_path: Path) -> None:
+    """20,000 groups: each point is on the curve of all, both ends are there, and files are written."""
+    a, b = side("a", range(2), 20_000), side("b", range(2), 30)
+    curve, marks = completion_tables(a, b)
+    drawn = curve.filter(pl.col("arm") == "a (measured)")
+    times = a.completions["completion_s"].sort()
+    assert drawn.height == MOST_POINTS
+    assert (drawn["completion_s"].item(0), drawn["completion_s"].item(-1)) == (times.min(), times.max())
+    ranks = (drawn["share"] * 20_000).round().cast(pl.Int64)
+    assert times.gather(ranks - 1).to_list() == drawn["completion_s"].to_list()
+    many = pl.concat([curve] * 10)
+    paths = charts.save(charts.completion_cdf(many, marks, "many"), tmp_path / "many", ("html", "svg"))
+    assert all(path.stat().st_size for path in paths)
 
 
 def test_frontier_of_a_result() -> None:

@@ -11,7 +11,9 @@ share what their spans agree in. A load generator makes a text of each source on
 source that the answer continues, -1 if no later prompt has it. ``arrive``: at a time (``rank`` orders one instant),
 after a group has ended, or after a request, a sub-agent's first call after its parent's; ``joins`` names sub-agents
 (sessions) that must have ended too; ``boot_s`` is what lies between a session's place and its first request.
-``shared_len``: tokens that a request above has as well.
+``shared_len``: tokens that a request above has as well. A real run sends ``output_len`` as the limit, with
+``ignore_eos``, so that answers have the same lengths in every arm; ``max_tokens`` is what the job states, which
+some policies read.
 """
 
 import json
@@ -66,7 +68,7 @@ def lines(
                 "output_len": turn.output_tokens,
                 "max_tokens": turn.max_tokens,
                 "output_source": turn.output_source,
-                "ignore_eos": turn.max_tokens == turn.output_tokens,
+                "ignore_eos": True,
                 "key": sent,
             }
             if workload.keys[index]:

@@ -101,7 +101,7 @@ def test_a_row_says_what_a_load_generator_needs():
     assert first["arrive"] == {"mode": "at", "t": 2.5, "rank": 0}
     assert second["arrive"] == {"mode": "after", "after_rid": 0, "delay_s": 0.5, "joins": []}
     assert (second["input_len"], second["shared_len"], second["output_len"]) == (120, 100, 7)
-    assert [each["ignore_eos"] for each in (first, second)] == [False, True]
+    assert [(each["max_tokens"], each["ignore_eos"]) for each in (first, second)] == [(9, True), (7, True)]
     assert first["key"] == {"a": "k"}
     assert first["deadline_s"] == 30.0
 
