@@ -8,7 +8,7 @@ from sim.campaign._rehearse import World, drawn_world, header_of, rehearse
 from sim.campaign._results import Header, Run, read, read_folder, write
 from sim.campaign._review import reviewed, warnings, with_seal
 from sim.campaign._score import CellScore, Held, Score, score
-from sim.campaign._seal import Choice, Seal, find_seal, make, slug, verify
+from sim.campaign._seal import Choice, Seal, find_seal, make, refuse_sealed, slug, verify
 
 __all__ = [
     "DRAWS",
@@ -30,6 +30,7 @@ __all__ = [
     "part",
     "read",
     "read_folder",
+    "refuse_sealed",
     "rehearse",
     "reviewed",
     "score",

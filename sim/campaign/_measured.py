@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from sim.campaign._results import TIMES, Run
+from sim.campaign._results import SKEW_S, TIMES, Run
 from sim.errors import ScenarioError
 from sim.log.frames import Tables
 from sim.metrics import METRICS, evaluate
@@ -45,7 +45,7 @@ class Sent:
 
     requests: pl.DataFrame
     """One row a request: rid, session, group, turn, is_last, parent, prompt_tokens, output_len, max_tokens,
-    starts_at (of its group, if at a time), deadline_s."""
+    after_rid (the request that must have ended before, if any), starts_at (of its group, if at a time), deadline_s."""
     ideal_tokens: int
     """Prompt tokens that one unlimited cache shared by all engines would compute, of the pair."""
 
@@ -72,6 +72,7 @@ def sent(trace: Path, ideal_tokens: int) -> Sent:
                     row["input_len"],
                     row["output_len"],
                     row["max_tokens"],
+                    arrive.get("after_rid"),
                     arrive.get("t"),
                     row.get("deadline_s"),
                 )
@@ -85,6 +86,7 @@ def sent(trace: Path, ideal_tokens: int) -> Sent:
         "prompt_tokens": pl.Int64,
         "output_len": pl.Int64,
         "max_tokens": pl.Int64,
+        "after_rid": pl.Int64,
         "starts_at": pl.Float64,
         "deadline_s": pl.Float64,
     }
@@ -103,6 +105,14 @@ def same_requests(run: Run, known: Sent) -> None:
         raise ScenarioError(f"{run.path}: request {min(strange)} is not in the trace of pair {run.header.pair}")
     if missing := wanted - rids:
         raise ScenarioError(f"{run.path}: request {min(missing)} of the trace is missing, {len(missing)} in all")
+
+
+def too_early(run: Run, known: Sent) -> int:
+    """Requests that were sent before the one that they follow had ended, by more than clocks may differ."""
+    ended = run.requests.select(after_rid="rid", ended_s="last_s")
+    follows = known.requests.select("rid", "after_rid").drop_nulls().join(ended, on="after_rid")
+    both = run.requests.join(follows, on="rid")
+    return int((both["arrive_s"] < both["ended_s"] - SKEW_S).sum())
 
 
 def measured(runs: Sequence[tuple[Run, Sent]], warm_up_s: float | None = None) -> pl.DataFrame:

@@ -102,6 +102,13 @@ class Run:
         return int(self.requests.select(pl.any_horizontal(step.fill_null(value=False) for step in steps).sum()).item())
 
 
+    @property
+    def lasts_s(self) -> float | None:
+        """From the first request that was sent to the last that ended; None where none ended."""
+        first, last = self.requests["arrive_s"].min(), self.requests["last_s"].max()
+        return last - first if isinstance(first, float) and isinstance(last, float) else None
+
+
 def write(path: Path, header: Header, requests: pl.DataFrame) -> None:
     """Write one run; ``requests`` has columns named as ``FIELDS``. The file is there whole or not at all."""
     head = {"schema": SCHEMA, **{name: getattr(header, name) for name in HEADER if name != "schema"}}
@@ -114,6 +121,7 @@ def write(path: Path, header: Header, requests: pl.DataFrame) -> None:
 def read_folder(folder: Path, apart_from: Container[Path] = ()) -> list[Run]:
     """Every results file below a folder, by name; ScenarioError where there is none.
 
+    JSON lines of another schema are none: traces, and logs that were kept with the results.
     Left out are files of ``apart_from`` (absolute paths) and copies of the order of runs.
     """
     if not folder.exists():
@@ -121,13 +129,26 @@ def read_folder(folder: Path, apart_from: Container[Path] = ()) -> list[Run]:
     paths = [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if _is_results(p))
     paths = [path for path in paths if path.resolve() not in apart_from]
     if not paths:
-        raise ScenarioError(f"no results in {folder}: no file ends in .jsonl, .parquet or .csv")
+        raise ScenarioError(f"no results in {folder}: no .jsonl, .parquet or .csv has the schema {SCHEMA}")
     return [read(path) for path in paths]
 
 
 def _is_results(path: Path) -> bool:
-    is_table = path.is_file() and path.suffix in (".jsonl", ".parquet", ".csv") and not path.name.startswith(".")
+    if path.suffix == ".jsonl" and path.is_file() and not path.name.startswith("."):
+        return not _is_of_another_kind(path)
+    is_table = path.is_file() and path.suffix in (".parquet", ".csv") and not path.name.startswith(".")
     return is_table and not (path.suffix == ".csv" and is_run_order(path))
+
+
+def _is_of_another_kind(path: Path) -> bool:
+    """Whether the first line is JSON of another schema, or of none: a trace, a log. What cannot be read is no such."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline())
+    except (OSError, ValueError, RecursionError):
+        return False
+    schema = first.get("schema") if isinstance(first, dict) else None
+    return not str(schema).startswith(SCHEMA.split("/")[0])
 
 
 def read(path: Path) -> Run:
@@ -158,8 +179,14 @@ def read(path: Path) -> Run:
 
 
 def _json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    blank = 0
     with path.open("rb") as file:
         for at, line in enumerate(file, 1):
+            if not line.strip():
+                blank = blank or at
+                continue
+            if blank:
+                raise ScenarioError(f"{path}:{blank}: is empty, and lines follow")
             if not line.endswith(b"\n"):
                 raise ScenarioError(f"{path}:{at}: the last line is cut short: the run did not end, repeat it")
             try:

@@ -23,9 +23,10 @@ from sim.campaign._forecast import Components, from_document, strata_of, weights
 from sim.campaign._measured import Sent
 from sim.campaign._recalibrate import Recalibration
 from sim.campaign._replay import keys_in
-from sim.campaign._results import Run, read_folder
+from sim.campaign._results import SKEW_S, Run, read_folder
 from sim.campaign._seal import Seal
 from sim.errors import ScenarioError
+from sim.export import fleet_size, read_manifest
 from sim.metrics import METRICS
 from sim.placement import class_name
 from sim.report.rule import Guardrails, Ruling, Strata, alone, decide
@@ -180,6 +181,7 @@ def _arms(seal: Seal) -> tuple[str, str]:
 def _known(seal: Seal, found: Sequence[Run]) -> dict[Key, Run]:
     """Runs by what they are of; each must be one that was sealed, with its trace and configuration, and come once."""
     sealed = {(run["cell"], run["pair"], run["arm"]): run for run in seal.runs}
+    sizes = _fleets(seal)
     runs: dict[Key, Run] = {}
     for run in found:
         header, key = run.header, (run.header.cell, run.header.pair, run.header.arm)
@@ -195,10 +197,20 @@ def _known(seal: Seal, found: Sequence[Run]) -> dict[Key, Run]:
             raise ScenarioError(
                 f"{run.path}: arm {header.arm} was configured otherwise than sealed: the campaign stops"
             )
+        if header.engines != (size := sizes[header.cell, header.arm]):
+            raise ScenarioError(
+                f"{run.path}: was run on {header.engines} engines, the sealed fleet of arm {header.arm} has {size}"
+            )
         if key in runs:
             raise ScenarioError(f"{run.path}: the same run as {runs[key].path}: keep the one that counts, by the rule")
         runs[key] = run
     return runs
+
+
+def _fleets(seal: Seal) -> dict[tuple[str, str], int]:
+    """Engines of each cell's arms, as they are started."""
+    manifests = {cell: read_manifest(seal.folder / each["folder"]) for cell, each in seal.prediction["cells"].items()}
+    return {(cell, arm["name"]): fleet_size(arm) for cell, manifest in manifests.items() for arm in manifest["arms"]}
 
 
 def _look(seal: Seal, runs: Mapping[Key, Run]) -> int:
@@ -229,6 +241,11 @@ def _gates(runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> lis
             reasons.setdefault((cell, pair), []).append(f"{arm}: {run.header.engine_restarts} engine restarts")
         if skewed := run.out_of_order:
             said = f"{arm}: clock skew, the times of {skewed} requests run backwards"
+            reasons.setdefault((cell, pair), []).append(said)
+        if run.lasts_s is not None and run.lasts_s <= SKEW_S:
+            reasons.setdefault((cell, pair), []).append(f"{arm}: its clock stands still, the whole run took no time")
+        if early := _measured.too_early(run, sent[cell, pair]):
+            said = f"{arm}: {early} requests were sent before the one that they follow had ended"
             reasons.setdefault((cell, pair), []).append(said)
         if (off := _other_work(run, sent[cell, pair])) > OTHER_WORK:
             reasons.setdefault((cell, pair), []).append(
@@ -339,6 +356,7 @@ def _held(
 ) -> tuple[Held, Strata | None]:
     arms = list(values)
     columns = [values[arm].sort("pair")[metric].fill_null(float("nan")).to_numpy() for arm in arms]
+    columns = [np.where(np.isfinite(each), each, np.nan) for each in columns]  # a rate over no time is no value
     weights = weights_of(classes, pairs)
     measured = stats.compare(columns[0], columns[1], METRICS[metric].better)
     strata = _strata(columns, classes, pairs) if measured.ratio is not None and measured.pairs == len(pairs) else None

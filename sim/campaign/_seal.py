@@ -180,6 +180,16 @@ def find_seal(results: Path) -> Path:
     raise ScenarioError(f"no {SEAL} in {results} or above it: name the sealed folder with --seal")
 
 
+def refuse_sealed(folder: Path, but: Path | None = None) -> None:
+    """ScenarioError where a folder to write to is a sealed one or lies in one, other than ``but``."""
+    try:
+        found = find_seal(folder)
+    except ScenarioError:
+        return
+    if but is None or found != but.resolve():
+        raise ScenarioError(f"{folder} lies in a sealed folder, {found}: what is sealed is not written to")
+
+
 def slug(cell: str) -> str:
     """A cell's name as the name of a folder."""
     return re.sub(r"[^A-Za-z0-9._=-]+", "-", cell).strip("-.") or "cell"

@@ -72,6 +72,7 @@ def export(
     ``windtunnel export --check FOLDER`` exits 1 if a file of an export is missing or was changed, or if its arms differ
     in more than the one field that the scenario declares.
     """
+    from sim.campaign import refuse_sealed
     from sim.export import Plan, check_export, read_manifest, warnings
     from sim.export import export as write
     from sim.scenario import load_scenario
@@ -83,6 +84,7 @@ def export(
         return
     if out is None:
         raise click.UsageError("Missing option '-o' / '--out': a folder to write to.")
+    refuse_sealed(out)
     chosen = load_scenario(scenario, overrides).select(seed=seed, arms=arms)
     for path in write(chosen, out, Plan(tuple(dict.fromkeys(formats)), pairs, block_tokens, product, urls)):
         click.echo(str(path))

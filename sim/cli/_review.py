@@ -75,6 +75,7 @@ def review(
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         from sim import review as reviews
+        from sim.campaign import refuse_sealed
         from sim.report.contrast import Lines
         from sim.scenario import Scenario, load_scenario, load_sweep
 
@@ -112,6 +113,7 @@ def review(
             click.echo(f"  {reason}")
         return evidence
 
+    refuse_sealed(folder or out)
     if not vary:
         one(load_scenario(scenario, overrides), overrides, folder)
         return

@@ -37,8 +37,10 @@ def score(results: Path, sealed: Path | None, digest: str | None, out: Path | No
 
     from sim import campaign
 
-    found = campaign.score(campaign.verify(sealed or campaign.find_seal(results), digest), results)
+    seal = campaign.verify(sealed or campaign.find_seal(results), digest)
     into = out or (results if results.is_dir() else results.parent)
+    campaign.refuse_sealed(into, but=seal.folder)
+    found = campaign.score(seal, results)
     into.mkdir(parents=True, exist_ok=True)
     for path in campaign.write_score(found, into):
         click.echo(f"wrote {path}", err=True)

@@ -1,5 +1,6 @@
 """A scenario as files for the real benchmark: paired traces, how each arm is started, the order of runs, a manifest."""
 
+from sim.export._arms import fleet_size
 from sim.export._check import check_export, read_manifest, warnings
 from sim.export._manifest import MANIFEST
 from sim.export._order import is_run_order
@@ -14,6 +15,7 @@ __all__ = [
     "changed_lines",
     "check_export",
     "export",
+    "fleet_size",
     "is_run_order",
     "read_manifest",
     "replacing",

@@ -62,3 +62,8 @@ def facts_of(arm: Mapping[str, Any]) -> Facts:
         chosen=chosen,
         urls=plain["engines"],
     )
+
+
+def fleet_size(arm: Mapping[str, Any]) -> int:
+    """Engines that an arm of a manifest begins with."""
+    return facts_of(arm).engines

@@ -57,7 +57,11 @@ class Plan:
 
 
 def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
-    """Write the files of a scenario into a folder; all of them or none. Those of an earlier export go."""
+    """Write the files of a scenario into a folder; all of them or none. Those of an earlier export go.
+
+    ScenarioError where the folder holds anything else.
+    """
+    _refuse_foreign(out)
     cells = _one_workload(scenario)
     order = order_of_runs(list(cells), plan.pairs, scenario.seed)
     arms, configurations = configured(scenario, plan.product, plan.urls)
@@ -115,6 +119,13 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
         for stale in _named_by(out / MANIFEST) - set(made):
             (out / stale).unlink(missing_ok=True)
         return [_put(Path(folder) / name, out / name) for name in made]
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Files of others are not mixed with those of an export: a folder is new, empty, or holds an earlier export."""
+    is_mixed = out.is_dir() and any(not each.name.startswith(".") for each in out.iterdir())
+    if is_mixed and not _named_by(out / MANIFEST):
+        raise ScenarioError(f"{out} is not empty and holds no export: choose another folder")
 
 
 def _put(made: Path, place: Path) -> Path:

@@ -181,7 +181,30 @@ def test_clocks_that_run_backwards_are_counted(path):
 
 def test_no_results_are_told(tmp_path):
     """An empty folder, and none."""
-    with pytest.raises(ScenarioError, match="no file ends in .jsonl"):
+    with pytest.raises(ScenarioError, match="no .jsonl, .parquet or .csv has the schema"):
         campaign.read_folder(tmp_path)
     with pytest.raises(ScenarioError, match="does not exist"):
         campaign.read_folder(tmp_path / "x")
+
+
+def test_blank_lines_at_the_end_are_none(path):
+    """An editor leaves them; between lines they are told."""
+    run, whole = campaign.read(path), path.read_text()
+    path.write_text(whole + "\n  \n\n")
+    assert campaign.read(path).requests.equals(run.requests)
+    rows = whole.splitlines(keepends=True)
+    path.write_text("".join([*rows[:2], "\n", *rows[2:]]))
+    with pytest.raises(ScenarioError, match=r"run.jsonl:3: is empty, and lines follow"):
+        campaign.read(path)
+
+
+def test_lines_of_another_schema_are_no_results(path):
+    """A log beside them, a trace; a header of another version or a broken one is told."""
+    beside = path.with_name("router.jsonl")
+    for first in ('{"level": "info"}', "[1]", '{"schema": "windtunnel.trace/1"}'):
+        beside.write_text(first + "\n")
+        assert [run.path for run in campaign.read_folder(path.parent)] == [path]
+    for first, says in (('{"schema": "windtunnel.results/9"}', "schema must be"), ("{", "is no line of JSON")):
+        beside.write_text(first + "\n")
+        with pytest.raises(ScenarioError, match=f"router.jsonl:1: .*{says}"):
+            campaign.read_folder(path.parent)

@@ -3,16 +3,18 @@
 import json
 import re
 import shutil
+import warnings
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim import campaign
+from sim.campaign._results import TIMES
 from sim.cli._main import run_command
 from sim.errors import ScenarioError
 from sim.scenario import load_scenario
-from tests.sim.campaign.conftest import PAIRS
+from tests.sim.campaign.conftest import PAIRS, gathered
 
 CELL = "slime-group-affinity"
 
@@ -52,6 +54,7 @@ def test_the_scenarios_own_world_is_as_predicted(seal, results):
         ({"pair": 77}, "pair 77, arm group is no run of this seal"),
         ({"arm": "grup"}, "arm grup is no run of this seal"),
         ({"trace_sha256": "0" * 64}, "was run on another trace than the one sealed for pair 1"),
+        ({"engines": 3}, "was run on 3 engines, the sealed fleet of arm group has [0-9]+"),
         ({"config_sha256": "0" * 64}, "arm group was configured otherwise than sealed: the campaign stops"),
     ],
 )
@@ -184,6 +187,49 @@ def test_results_may_lie_in_the_sealed_folder_with_the_order_of_runs_ticked_off(
     (seal.folder / "measured" / "a.csv").write_text("rid\n0\n")
     assert run_command(["score", str(seal.folder)]) == 1
     assert "a.csv: its header is missing: a.header.json beside it" in capsys.readouterr().err
+
+
+def test_a_clock_that_stands_still_is_no_time(seal, results):
+    """All times of a run alike: the pair is left out, and nothing is divided by zero."""
+    rewrite(of(results, 1, "group"), **dict.fromkeys(TIMES, 0.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = campaign.score(seal, results)
+    assert found.excluded == [(CELL, 1, "group: its clock stands still, the whole run took no time")]
+    assert found.cells[0].pairs == [0, 2]
+
+
+def test_a_turn_before_the_one_that_it_follows_is_no_pair(tmp_path):
+    """Sessions of several turns: the second is sent when the first has ended, whatever its own times say."""
+    evidence = gathered(tmp_path / "out", "smoke", pairs=3)
+    seal = campaign.make({"smoke": evidence}, tmp_path / "seal", campaign.Choice(2, extension=False, draws=2))
+    campaign.rehearse(seal, {"smoke": evidence.scenario}, tmp_path / "measured", campaign.World(1))
+    assert campaign.score(seal, tmp_path / "measured").excluded == []
+    trace = [json.loads(each) for each in (seal.folder / "cells/smoke/windtunnel-0.jsonl").read_text().splitlines()[1:]]
+    second = next(each for each in trace if each["arrive"]["mode"] == "after")
+    first = trace[second["arrive"]["after_rid"]]["rid"]
+    path = tmp_path / "measured" / f"smoke-0-{evidence.candidate}.jsonl"
+    start = {row["rid"]: row["arrive_s"] for row in map(json.loads, path.read_text().splitlines()[1:])}[first]
+    rewrite(path, arrive_s=lambda row: start if row["rid"] == second["rid"] else row["arrive_s"])
+    said = f"{evidence.candidate}: 1 requests were sent before the one that they follow had ended"
+    assert campaign.score(seal, tmp_path / "measured").excluded == [("smoke", 0, said)]
+
+
+def test_nothing_but_a_seal_writes_into_a_sealed_folder(seal, results, tmp_path, capsys):
+    """Reviews, exports and scores of other campaigns go elsewhere; every byte stays."""
+    other = tmp_path / "other"
+    shutil.copytree(seal.folder, other)
+    before = {path: path.read_bytes() for path in other.rglob("*") if path.is_file()}
+    small = ["--pairs", "2", "--out", str(tmp_path / "out")]
+    for command in (
+        ["review", CELL.replace("-", "_"), "-o", str(other), *small],
+        ["review", CELL.replace("-", "_"), "-o", str(other / "cells" / "new"), *small],
+        ["export", CELL.replace("-", "_"), "-o", str(other / "cells" / CELL)],
+        ["score", str(results), "--seal", str(seal.folder), "-o", str(other)],
+    ):
+        assert run_command(command) == 1, command
+        assert f"lies in a sealed folder, {other}" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
 
 
 def test_a_broken_seal_scores_nothing(seal, results, capsys):

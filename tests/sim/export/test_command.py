@@ -141,3 +141,16 @@ def test_an_export_of_any_shipped_scenario_passes(tmp_path):
         export(load_scenario(name, over), tmp_path / name, Plan(("mooncake",), 1, 512))
         changes = manifest_of(tmp_path / name)["changes"]
         assert main(["export", "--check", str(tmp_path / name)]) == any(len(each) > 1 for each in changes.values())
+
+
+def test_an_export_is_not_mixed_with_files_of_others(tmp_path, capsys):
+    """A folder is new, empty or of an earlier export; anything else stays as it is."""
+    command = ["export", "slime_group_affinity", *SMALL, "-o", str(tmp_path)]
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main(command) == 1
+    assert "is not empty and holds no export: choose another folder" in capsys.readouterr().err
+    assert [each.name for each in tmp_path.iterdir()] == ["notes.txt"]
+    (tmp_path / "notes.txt").unlink()
+    assert main(command) == 0
+    assert main([*command, "--pairs", "2"]) == 0
+    assert (tmp_path / "windtunnel-1.jsonl").exists()

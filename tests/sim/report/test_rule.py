@@ -1,6 +1,7 @@
 """The decision rule: its text, its verdicts, and how often they are wrong."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -141,3 +142,25 @@ def test_a_null_effect_passes_as_rarely_as_the_levels_say():
         )
     assert wrong / campaigns < 0.05 + 3 * np.sqrt(0.05 * 0.95 / campaigns)
     assert wrong / campaigns > 0.03
+
+
+def reading(text: str, lo: float, mean: float, hi: float) -> list[str]:
+    """The verdicts whose line of the text holds of an interval in one cell, in the order of the lines."""
+    bounds = [float(each) for each in re.findall(r"bound [<>] ([\d.]+)|mean > ([\d.]+)", text) for each in each if each]
+    above_one, safe, worth, harmless = bounds
+    adopt = lo > safe and mean > worth
+    holds = {"RECOMMEND": adopt and lo > above_one, "ADOPT": adopt, "REJECT": hi < harmless}
+    assert sorted(holds, key=lambda each: text.index(f"\n{each} ")) == list(holds)
+    return [each for each, is_so in holds.items() if is_so] or ["INCONCLUSIVE"]
+
+
+@given(st.integers(1, 200), st.integers(1, 200), st.floats(0.8, 1.3), st.floats(1e-4, 0.2))
+def test_exactly_one_verdict_of_the_text_fits_any_interval(harm, interest, mean, spread):
+    """Read as it is written it says what the program says; an option and a rejection never hold together."""
+    lines = Lines(harm=min(harm, interest) / 1000, interest=interest / 1000)
+    rule = rule_for("samples_per_s", ["cell"], 8, lines, groups=False)
+    found = decide(rule, 0, {"cell": alone(around(mean, spread))}, {}, [])
+    over = found.all_cells
+    fits = reading(rule.text(), over.lo, over.ratio, over.hi)
+    assert fits[0] == found.word
+    assert fits in (["RECOMMEND", "ADOPT"], ["ADOPT"], ["REJECT"], ["INCONCLUSIVE"])
