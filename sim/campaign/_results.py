@@ -101,7 +101,6 @@ class Run:
         steps = [pl.coalesce(TIMES[: i + 1][::-1]) > pl.coalesce(TIMES[i + 1 :]) + SKEW_S for i in range(4)]
         return int(self.requests.select(pl.any_horizontal(step.fill_null(value=False) for step in steps).sum()).item())
 
-
     @property
     def lasts_s(self) -> float | None:
         """From the first request that was sent to the last that ended; None where none ended."""

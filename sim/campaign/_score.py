@@ -2,11 +2,11 @@
 
 In this order, so that nothing is chosen after it was seen: the seal is verified; every results file must be of a sealed
 run, with its trace and its arm's configuration; all runs of a look must be there, once; gates leave pairs out (engines
-restarted, clocks that run backwards, other work than the trace's); guardrails may stop; and only then are metrics
-computed and ratios formed.
+restarted, clocks that run backwards or stand still, turns sent before those that they follow had ended, other work
+than the trace's); guardrails may stop; and only then are metrics computed and ratios formed.
 
 ScenarioError, one line, for a broken seal, a foreign, missing or unreadable result, or an arm that was configured
-otherwise. Everything else is a verdict.
+otherwise or ran on another number of engines. Everything else is a verdict.
 """
 
 from collections.abc import Mapping, Sequence

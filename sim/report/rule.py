@@ -114,8 +114,8 @@ REJECT              if upper bound < {bound(1 + self.harm)}: what gain there is 
 guardrails (stop)   in an arm: failures > {guard.failed_share:.0%}, preempted requests > {guard.preempted_share:.0%}; \
 any arm's configuration differs; cold-cache check hit > {guard.cold_hit_rate:.0%}
 multiplicity        Holm over cells; other metrics are exploratory
-exclusions          only by gates computed before unblinding (engine restarted, clock skew, other work than the \
-trace), listed with reasons
+exclusions          only by gates computed before unblinding (engine restarted, clock skew, a turn sent before \
+the one that it follows had ended, other work than the trace), listed with reasons
 publish             all arms, all pairs, nulls included"""
 
 
