@@ -5,8 +5,8 @@ one engine    both arms on a fleet of one give the same requests: routing has no
 no reuse      prompts that share nothing: no arm finds a token, and both compute the same prompts
 endless KV    memory for everything: no arm preempts or computes a token twice
 
-Each runs replication 0 alone. A control that the scenario cannot have (a router that holds requests back, a mixed
-fleet) says so instead of holding.
+Each runs replication 0 alone. A control that the scenario cannot have (a router that refuses or holds requests, a mixed
+fleet, a change that acts on one engine too) says so instead of holding.
 """
 
 from dataclasses import dataclass, replace
@@ -29,6 +29,11 @@ MOST_ALONE: Final = 5_000
 MOST_AGAIN: Final = 20_000
 """Requests of a replication that is run again with something taken away."""
 ENDLESS_TOKENS: Final = 1_000_000_000
+ROUTING: Final = {
+    "router": ("policy", "telemetry", "cache_index", "record_regret"),
+    "client": ("key_scope", "header", "keys", "key_salt", "unkeyed_share", "blocking"),
+}
+"""Fields that say which engine a request goes to, and so nothing on a fleet of one."""
 UNSHARED: Final = 1 << 48
 """Sources from here on name prompts that nothing else holds."""
 
@@ -65,16 +70,43 @@ def _on_one(cells: tuple[Cell, Cell], names: tuple[str, str], tables: dict[str, 
         return Check(NAME, f"{says}: not run, {reason}", held=None)
     if most > MOST_ALONE:
         return Check(NAME, f"{says}: not run, {most:,} requests are too many for one", held=None)
-    one, other = (requests_of(_of_one(cell)) for cell in cells)
-    return Check(NAME, says, one.equals(other))
+    if changed := _beyond_routing(cells):
+        return Check(NAME, f"{says}: not run, {changed} differs, which acts on one engine too", held=None)
+    alone = [read_logs([replicate(_of_one(cell), 0)], [0]) for cell in cells]
+    if alone[0].requests.equals(alone[1].requests):
+        return Check(NAME, says, held=True)
+    # An arm may refuse or hold on one engine though it did not on many.
+    reason = next(filter(None, (_withheld(cell, each) for cell, each in zip(cells, alone, strict=True))), "")
+    return Check(NAME, f"{says}: not run, {reason}" if reason else says, held=None if reason else False)
+
+
+def _beyond_routing(cells: tuple[Cell, Cell]) -> str:
+    """The first field that differs and is not about which engine takes a request; empty with none."""
+    one, other = (cell.resolved for cell in cells)
+    for section in one:
+        if section not in ROUTING:
+            if one[section] != other[section]:
+                return str(section)
+            continue
+        for name, own in one[section].items():
+            if name not in ROUTING[section] and own != other[section][name]:
+                return f"{section}.{name}"
+    return ""
 
 
 def _unfit(cell: Cell, tables: Tables) -> str:
     fleet = cell.resolved["fleet"]
     if not isinstance(fleet["engines"], int) or fleet["changes"] or fleet["failures"]:
         return "the fleet is mixed or changes"
+    return _withheld(cell, tables)
+
+
+def _withheld(cell: Cell, tables: Tables) -> str:
+    """Why routing is not all that an arm does to its requests; empty where it is."""
     if tables.decisions.select(((pl.col("engine") < 0) | (pl.col("waited_s") > 0)).any()).item():
         return f"the router of arm {cell.arm} refuses or holds requests"
+    if (failed := int((tables.requests["status"].cast(pl.String) == "failed").sum())) > 0:
+        return f"arm {cell.arm} refuses or fails requests ({failed:,})"
     return ""
 
 

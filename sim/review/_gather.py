@@ -1,7 +1,7 @@
 """Runs what is not stored yet, and collects everything that a review says."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sim.report.ledger import Entry, by_mechanism, entries, ledger
 from sim.report.ledger import differences as differences_of
 from sim.report.plan import Plan, plan
 from sim.report.region import Coverage, coverage
-from sim.report.result import Result
+from sim.report.result import Arm, Result
 from sim.report.rule import check_lines
 from sim.report.sides import first, read_side
 from sim.review._arithmetic import Arithmetic, arithmetic
@@ -47,6 +47,12 @@ ALWAYS = (
     "recomputed_tokens",
     "preemptions",
 )
+WHERE_ANY = ("reprefilled_tokens", "failed", "rejected", "unfinished")
+"""Metrics that every review shows where one of its arms has any of them."""
+OF_ALL = ("goodput_per_s", "time_to_90pct_s", "failed", "rejected", "unfinished")
+"""Metrics that count what was asked for; all others are of what was served, and an arm gains in them that refuses."""
+MOST_UNSERVED = 0.005
+"""Difference of the finished shares of two arms beyond which no metric of what was served recommends anything."""
 """Metrics that every review shows, where both arms have them."""
 
 
@@ -218,7 +224,9 @@ def gather(
     sides = [first(read_side(arm.folder), pairs) for arm in arms.values()]
     sides = [replace(side, name=name) for side, name in zip(sides, arms, strict=True)]
     shared = shared_metrics(sides[0], sides[1])
-    wanted = [name for name in dict.fromkeys((*scenario.metrics, *ALWAYS)) if name in shared]
+    wanted = [
+        name for name in dict.fromkeys((*scenario.metrics, *ALWAYS, *_where_any(arms.values()))) if name in shared
+    ]
     if scenario.metrics[0] not in wanted:
         raise ScenarioError(f"{scenario.metrics[0]}, the first metric, has no value in both arms: nothing decides")
     found = contrast(sides[0], sides[1], wanted, lines)
@@ -263,6 +271,42 @@ def gather(
         },
         record=read_record(),
         traits=traits_of(scenario.arms[name] for name in arms),
+    )
+
+
+def _where_any(arms: Iterable[Arm]) -> list[str]:
+    """Of the metrics that are mostly 0, those that are not."""
+    return [name for name in WHERE_ANY if any(name in arm.values and arm.values[name].sum() for arm in arms)]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How many turns an arm was asked for, and how many of these it finished, at whatever attempt."""
+
+    asked: int
+    finished: int
+
+    @property
+    def share(self) -> float:
+        """Finished of asked."""
+        return self.finished / self.asked if self.asked else 1.0
+
+
+def served(tables: Tables) -> Served:
+    """What a trainer aborts counts as finished: it is meant to end."""
+    done = pl.col("status").cast(pl.String).is_in(["finished", "aborted"])
+    turns = tables.requests.group_by("pair", "session", "turn").agg(done=done.any())
+    return Served(turns.height, int(turns["done"].sum()))
+
+
+def unequal_work(ev: Evidence) -> str:
+    """How many requests each arm finished, in words; empty where none is lost, or as many in both."""
+    one, other = (served(ev.tables[name]) for name in (ev.baseline, ev.candidate))
+    if one.asked - one.finished == other.asked - other.finished:
+        return ""
+    return " and ".join(
+        f"{each.finished:,} of {each.asked:,} requests finished in {name}"
+        for name, each in ((ev.baseline, one), (ev.candidate, other))
     )
 
 

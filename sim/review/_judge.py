@@ -1,8 +1,8 @@
 """From findings to a recommendation, or to the reasons why there is none.
 
-    refused    arms that decide alike, replications that failed, a null control or another check that failed, more than
-               20 % of the simulated time outside the calibrated region, or half of the interval wider than half of the
-               smallest effect of interest
+    refused    arms that decide alike, replications that failed, a null control or another check that failed, a metric
+               of what was served where an arm finished fewer of its requests, more than 20 % of the simulated time
+               outside the calibrated region, or half of the interval wider than half of the smallest effect of interest
     DO NOT     the interval lies on the bad side of 1, or below the smallest effect of interest
     RUN        else: an interval narrow enough not to be refused, that reaches a gain of interest, leaves out 1
 
@@ -42,6 +42,8 @@ class Findings:
     """Of the simulated time, in the arm that has less."""
     outside_by: str
     """By which quantity most of the rest is outside."""
+    unequal_work: str = ""
+    """How many requests each arm finished, where these shares differ and the metric is of what was served."""
     with_model: str = "not quantified"
     """The ratio with errors of the model's form, for reading."""
 
@@ -87,6 +89,11 @@ def judge(found: Findings, pairs: int) -> Judgement:
 def _refusals(found: Findings) -> Iterator[str]:
     if found.failures:
         yield f"{found.failures} replications failed: see the warnings, mend the scenario, and run again"
+    if found.unequal_work:
+        yield (
+            f"{found.metric} is of the requests that were served, and {found.unequal_work}: "
+            "let a metric decide that counts what was asked for (goodput_per_s), or give both arms the same limits"
+        )
     for each in found.failed_checks:
         yield f"a check failed: {each}; no number of this review can be trusted until it is explained"
     if found.decides_alike:

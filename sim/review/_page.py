@@ -15,7 +15,7 @@ from sim.report.contrast import log_ratios
 from sim.report.rule import bound, percent
 from sim.report.table import number
 from sim.review._assumptions import profile_of
-from sim.review._gather import OVERHEAD_H, Evidence
+from sim.review._gather import MOST_UNSERVED, OF_ALL, OVERHEAD_H, Evidence, served, unequal_work
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
 from sim.review._risks import conditions
@@ -59,9 +59,18 @@ def findings(ev: Evidence) -> Findings:
         failed_checks=[f"{each.name}: {each.says}" for each in ev.checks if each.held is False],
         failures=ev.result.failures,
         inside_share=worst.inside_share,
+        unequal_work=_unequal(ev),
         with_model=widths(ev)[2].says.partition(" (")[0],
         outside_by=max(worst.outside, key=lambda name: worst.outside[name], default="–"),
     )
+
+
+def _unequal(ev: Evidence) -> str:
+    """How many requests each arm finished, where that forbids a recommendation."""
+    if ev.primary.metric in OF_ALL:
+        return ""
+    one, other = (served(ev.tables[name]).share for name in (ev.baseline, ev.candidate))
+    return unequal_work(ev) if abs(one - other) > MOST_UNSERVED else ""
 
 
 def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
@@ -162,6 +171,9 @@ def _trigger(ev: Evidence) -> str:
         return f"Trigger: {first.says} (ratio {first.ratio:.3f}), which holds in {first.frequency:.1%} of the pairs."
     if any(each.placement for each in found) and not any(each.is_worse for each in found if each.placement):
         return "In no way in which the hash put the keys on the engines it is worse on average."
+    if always := [each for each in found if each.is_always and each.ratio is not None and is_worse(ev, each.ratio)]:
+        first = always[0]
+        return f"No condition tells pairs that lose from others ({first.says}: in {first.frequency:.1%} of them all)."
     worst = worst_pairs(ev)
     if not worst:
         return ""
@@ -214,6 +226,9 @@ def _calibration(ev: Evidence) -> str:
     for name, profile in profiles.items():
         errors = profile.error_percent or {}
         off = ", ".join(f"{mean:g} % in {phase}" for phase, (mean, _) in errors.items()) or "not stated"
+        if profile.status == "constant":
+            said.append(f"step times of profile {name} are given by the scenario (constant), not measured")
+            continue
         said.append(f"step times of profile {name} are {profile.status}, their mean error on unseen steps is {off}")
     inside = min(each.inside_share for each in ev.coverage.values())
     steps = words(said) or "step times come from no profile: they are not measured"
@@ -257,7 +272,13 @@ def _why(ev: Evidence) -> str:
         if ev.ablation is None
         else ablated(ev, ev.ablation)
     )
-    return f"Engine time moves most in these, as shares of all that {ev.baseline} takes: {moved_most(ev)}. {said}"
+    lost = unequal_work(ev)
+    first = (
+        f"The arms did not do the same work: {lost}; engine time that is less may be work not done. " if lost else ""
+    )
+    return (
+        f"{first}Engine time moves most in these, as shares of all that {ev.baseline} takes: {moved_most(ev)}. {said}"
+    )
 
 
 def _flips(ev: Evidence) -> tuple[str, str]:

@@ -29,6 +29,8 @@ FEWEST: Final = 3
 """Pairs of a condition of which a ratio is shown."""
 MOST_KEYS: Final = 300
 """Keys up to which the exact probability of a fullest engine is taken."""
+ALWAYS: Final = 0.95
+"""Share of the pairs from which a condition that was looked for in them is no condition."""
 HEAVY: Final = 0.75
 RUNNING: Final = {"vllm": "vllm:num_requests_running", "sglang": "sglang:num_running_reqs"}
 PREEMPTED: Final = {"vllm": "vllm:num_preemptions_total", "sglang": "sglang:num_retracted_reqs"}
@@ -65,7 +67,9 @@ class Condition:
     harmed: float | None
     """Share of its pairs beyond the harm line."""
     is_worse: bool
-    """On average, of pairs enough for a ratio."""
+    """On average, of pairs enough for a ratio, in a condition that is not always there."""
+    is_always: bool
+    """In (nearly) every pair: it tells none from another, and triggers nothing."""
     placement: str | None
     """The class, where the condition is one of a placement."""
     live: str
@@ -133,6 +137,7 @@ def _condition(
     if logs.size >= FEWEST:
         mean = float(logs.mean())
         lo, hi = t_interval(logs)
+    is_always = frequency is None and logs.size >= ALWAYS * ev.pairs
     ends = [None if each is None else math.exp(-each if lower else each) for each in (mean, lo, hi)]
     if lower:
         ends[1], ends[2] = ends[2], ends[1]
@@ -145,7 +150,8 @@ def _condition(
         lo=ends[1],
         hi=ends[2],
         harmed=float((logs < math.log(1 - ev.lines.harm)).mean()) if logs.size else None,
-        is_worse=mean is not None and mean < 0,
+        is_worse=mean is not None and mean < 0 and not is_always,
+        is_always=is_always,
         placement=placement,
         live=live,
         alarm=alarm,

@@ -16,6 +16,7 @@ def warnings(ev: Evidence) -> Iterator[str]:
     """What the run and the scenario say, and wall time that one session decides."""
     # What a contrast says of few or skewed pairs, the result has said of every arm.
     notes = [each for each in ev.found.notes if "bootstrap" not in each]
+    notes = [each for each in notes if not any(each in said for said in ev.result.warnings)]
     found = [*ev.result.warnings, *notes, *check(ev.scenario).warnings]
     yield from dict.fromkeys(found)
     lost = {name: undone(tables) for name, tables in ev.tables.items()}

@@ -6,7 +6,7 @@ from sim.metrics import METRICS
 from sim.report.contrast import Finding
 from sim.report.rule import percent
 from sim.report.table import mean_text
-from sim.review._gather import Evidence
+from sim.review._gather import OF_ALL, Evidence, unequal_work
 from sim.review._model import Part, Row, Table
 from sim.review.parts._widths import widths
 from sim.review.parts._words import arms, counted, share
@@ -25,7 +25,8 @@ def predictions(ev: Evidence) -> Part:
         f"P(harm > {percent(ev.lines.harm)})",
         "verdict",
     )
-    rows = [_prediction(ev, each) for each in ev.found.findings]
+    lost = unequal_work(ev)
+    rows = [_prediction(ev, each, lost) for each in ev.found.findings]
     main = Table(
         "7.1",
         f"Predictions, {counted(ev.pairs, 'pair')}",
@@ -51,7 +52,7 @@ def predictions(ev: Evidence) -> Part:
     return Part(7, "Predictions", text, tables, figures=("paired_ratios", "group_completion"))
 
 
-def _prediction(ev: Evidence, each: Finding) -> Row:
+def _prediction(ev: Evidence, each: Finding, lost: str) -> Row:
     metric, paired = METRICS[each.metric], each.paired
     ratio = "1 exactly" if paired.is_tie else "–" if paired.ratio is None else f"{paired.ratio:.3f}"
     interval = "–" if paired.lo is None or paired.hi is None else f"[{paired.lo:.3f}, {paired.hi:.3f}]"
@@ -66,8 +67,15 @@ def _prediction(ev: Evidence, each: Finding) -> Row:
         share(paired.p_worse),
         share(paired.p_mean_worse),
         share(p_harm(ev, each)),
-        "–" if each.verdict is None else str(each.verdict),
+        _verdict(each, lost),
     )
+
+
+def _verdict(each: Finding, lost: str) -> str:
+    """None on a metric of what was served, where the arms did not serve alike."""
+    if lost and each.metric not in OF_ALL:
+        return f"not comparable: {lost}"
+    return "–" if each.verdict is None else str(each.verdict)
 
 
 def p_harm(ev: Evidence, each: Finding) -> float | None:

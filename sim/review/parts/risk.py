@@ -67,7 +67,13 @@ def _conditions(ev: Evidence, found: list[Condition]) -> Table:
             str(each.pairs),
             _ratio(each),
             share(each.harmed),
-            "worse" if each.is_worse else "too few pairs" if each.ratio is None else "not worse",
+            "in (nearly) every pair: no trigger"
+            if each.is_always
+            else "worse"
+            if each.is_worse
+            else "too few pairs"
+            if each.ratio is None
+            else "not worse",
             *((each.live, each.alarm, each.mitigation) if _is_watched(each) else ("–", "–", "–")),
         )
         for each in found

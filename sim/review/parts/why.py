@@ -9,7 +9,7 @@ from sim.report.ledger import SAYS, Entry, mechanisms
 from sim.report.rule import percent
 from sim.report.table import number
 from sim.review._arithmetic import Arithmetic, predicted
-from sim.review._gather import Ablation, Evidence
+from sim.review._gather import Ablation, Evidence, unequal_work
 from sim.review._model import Part, Row, Table
 from sim.review.parts._words import arms, turned, value, words
 from sim.stats.shares import Share
@@ -37,7 +37,9 @@ NOT_WHY: Final = (
 
 def why(ev: Evidence) -> Part:
     """8: where the engine-seconds go, and where the difference comes from."""
-    text = [EXACT, *_by_arithmetic(ev)]
+    lost = unequal_work(ev)
+    first = [f"The arms did not do the same work: {lost}. A line that is less may be work not done."] if lost else []
+    text = [*first, EXACT, *_by_arithmetic(ev)]
     tables = [_ledger(ev), _mechanisms(ev), _first_principles(ev)]
     if ev.ablation is None:
         text += [NOT_WHY]
