@@ -113,6 +113,11 @@ def _question(ev: Evidence) -> str:
 
 
 def _effect(ev: Evidence) -> str:
+    lost = unequal_work(ev) if ev.primary.metric not in OF_ALL else ""
+    return f"Not comparable: {lost}. {_means(ev)}" if lost else _means(ev)
+
+
+def _means(ev: Evidence) -> str:
     metric, paired = ev.primary.metric, ev.primary.paired
     means = f"{_number(ev.primary.candidate.mean)} against {_number(ev.primary.baseline.mean)}{_unit(ev)}"
     if paired.ratio is None:

@@ -75,6 +75,8 @@ def test_survivors_are_not_compared(refusing, tmp_path: Path) -> None:
     assert any("e2e_p95_s is of the requests that were served" in each for each in found.judgement.because)
     assert lost in found.parts[7].text[0]
     assert next(line.says for line in found.page if line.field == "why").startswith("The arms did not do the same")
+    effect = next(line.says for line in found.page if line.field == "predicted effect")
+    assert effect.startswith(f"Not comparable: {lost}. ")
     counted = review.review_of(gathered(tmp_path, REFUSES, "goodput_per_s"), "x")
     assert not any("were served" in each for each in counted.judgement.because)
 
