@@ -8,19 +8,21 @@ Each entry names its fields and the range they may lie in, or why it cannot be v
 ``assumptions`` takes the place of an entry of the same field. Ranges where nobody gives one:
 
     rate and host time      what devices differ by (docs/calibration.md)
-    cost of a step          twice the mean absolute error that the profile states, each phase by itself; 0.8 to 1.25
-                            where none is stated
+    cost of a step          twice the mean absolute error of unseen steps (table 6.1), each phase by itself; 0.8 to 1.25
+                            where none is known
     KV room                 10 % either way where computed, 20 % where stated
     lengths, delays, rates  0.8 to 1.25 of what is stated; caps the same; periods and delays of reports half to double
 """
 
 import dataclasses
+import re
 import typing
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
 from sim import registry
+from sim.calibration.record import read_calibration
 from sim.cost._profiles import Profile
 from sim.engine.spec import PRESETS, EngineSpec, resolve
 from sim.errors import ScenarioError
@@ -49,6 +51,23 @@ def profile_of(kind: EngineType, cell: Cell) -> Profile | None:
     load = getattr(kind.engine.cost, "load", None)
     profile = None if load is None else load(**kind.hardware, base=cell.base)
     return profile if isinstance(profile, Profile) else None
+
+
+def step_errors(profile: Profile | None) -> dict[str, float]:
+    """Mean absolute error of unseen steps by phase, as a share: what is on record, else what the profile states."""
+    if profile is None:
+        return {}
+    stated = {phase: mean / 100 for phase, (mean, _) in (profile.error_percent or {}).items()}
+    known = read_calibration().steps_of(profile.name)
+    return stated | ({phase: each.mean for phase, each in known.phases.items()} if known else {})
+
+
+def cost_knobs(kind: EngineType, cell: Cell) -> dict[str, float]:
+    """Knobs of a cost model that its profile or device decides where the scenario does not; empty if it has none."""
+    if not hasattr(kind.engine.cost, "slowdown"):
+        return {}
+    shown = kind.engine.cost.describe(**kind.hardware, base=cell.base, overlap=kind.engine.overlap)
+    return {name: float(value) for name, value in re.findall(r"(slowdown|host0_ms|host1_ms) ([^\s,]+)", shown)}
 
 
 def regions(cell: Cell) -> list[Region | None]:
@@ -201,7 +220,7 @@ def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
     """The profile's error by phase, and the knobs that no table of operators has in it."""
     own: dict[str, Any] = cell_part(cell, kind)["cost"]
     profile, hours = profile_of(kind, cell), float(kind.engine.tp) * _CALIBRATION_H
-    errors = (profile.error_percent or {}) if profile else {}
+    errors = step_errors(profile)
     basis: Any = "measured" if profile and profile.status == "measured" else "guessed"
     if "prefill_factor" not in own:
         names = [name for name in ("step_ms", "prefill_ms_per_token", "per_sequence_ms") if own.get(name)]
@@ -225,18 +244,18 @@ def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
         return
     assert profile is not None
     for phase, field in (("prefill", "prefill_factor"), ("decode", "decode_factor")):
-        off = 2 * errors[phase][0] / 100 if phase in errors else None
+        off = 2 * errors[phase] if phase in errors else None
         ends = _STATED if off is None else (max(1 - off, 0.1), 1 + off)
-        said = "error not stated" if off is None else f"±{errors[phase][0]:g} % mean error"
+        said = "error not stated" if off is None else f"±{100 * errors[phase]:.1f} % mean error"
         name = f"{_of(kind)}cost of {phase}"
         value = f"profile {profile.name}, {said}"
         present = (own[field],)
         yield Knob(name, value, basis, _STEPS, hours, (f"{here}.cost.{field}",), present, *ends, 1.0, is_factor=True)
     knobs = (("slowdown", "steady rate over burst rate", 1.0, 1.45), ("host0_ms", "host time of a step, ms", 0.5, 2.5))
-    shown = kind.engine.cost.describe(**kind.hardware, base=cell.base, overlap=kind.engine.overlap)
+    resolved = cost_knobs(kind, cell)
     for field, what, low, high in knobs:
         given = own[field] is not None
-        present_value = float(shown.split(f"{field} ")[1].split(",")[0])
+        present_value = resolved[field]
         yield Knob(
             f"{_of(kind)}{what}",
             f"{present_value:g}",

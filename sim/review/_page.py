@@ -14,7 +14,7 @@ from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
 from sim.report.rule import bound, percent
 from sim.report.table import number
-from sim.review._assumptions import profile_of
+from sim.review._assumptions import profile_of, step_errors
 from sim.review._gather import MOST_UNSERVED, OF_ALL, OVERHEAD_H, Evidence, served, unequal_work
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
@@ -79,10 +79,10 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     yield Line("recommendation", judgement.headline + (f", because {because}" if because else ""))
     yield Line("predicted effect", _effect(ev), "7.1")
     yield Line("uncertainty of the ratio", _uncertainty(ev), "7.2")
-    sizes = "" if ev.sensitivity is None else sizes_said(ev.sensitivity)
+    sizes = "" if ev.sensitivity is None else sizes_said(ev, ev.sensitivity)
     yield Line(
         "chance of a regression",
-        f"{_regression(ev)}{f' {sizes[0].upper()}{sizes[1:]} (sizes are yours to choose).' if sizes else ''}",
+        f"{_regression(ev)}{f' {sizes}' if sizes else ''}",
         "7.1, 10.1" + (", 9.3" if sizes else ""),
     )
     path, one, other = ev.change
@@ -229,11 +229,10 @@ def _calibration(ev: Evidence) -> str:
     profiles = {p.name: p for kind in ev.cell(ev.baseline).fleet if (p := profile_of(kind, ev.cell(ev.baseline)))}
     said = []
     for name, profile in profiles.items():
-        errors = profile.error_percent or {}
-        off = ", ".join(f"{mean:g} % in {phase}" for phase, (mean, _) in errors.items()) or "not stated"
         if profile.status == "constant":
             said.append(f"step times of profile {name} are given by the scenario (constant), not measured")
             continue
+        off = ", ".join(f"{mean:.1%} in {phase}" for phase, mean in step_errors(profile).items()) or "not stated"
         said.append(f"step times of profile {name} are {profile.status}, their mean error on unseen steps is {off}")
     inside = min(each.inside_share for each in ev.coverage.values())
     steps = words(said) or "step times come from no profile: they are not measured"

@@ -57,7 +57,7 @@ def _steps(ev: Evidence) -> Table:
         for phase, (mean, p90) in (profile.error_percent or {}).items():
             if phase not in phases:
                 rows.append(
-                    (name, profile.name, profile.status, phase, "–", f"{mean:g} %", "–", f"p90 {p90:g} %", source)
+                    (name, profile.name, profile.status, phase, "–", f"{mean / 100:.1%}", "–", f"p90 {p90:g} %", source)
                 )
         if not phases and not profile.error_percent:
             rows.append((name, profile.name, profile.status, *("–" for _ in range(5)), source))

@@ -57,12 +57,13 @@ def _text(ev: Evidence, found: Sensitivity) -> Iterator[str]:
     yield from (f"{each}." for each in found.notes)
 
 
-def sizes_said(found: Sensitivity) -> str:
-    """Sizes of the job or the fleet beyond which the decision is another one; empty where none was found."""
-    line = "interest" if found.centre == "RUN" else "worse"
-    bad = [each.bad for each in found.break_evens if each.is_condition and each.line == line]
+def sizes_said(ev: Evidence, found: Sensitivity) -> str:
+    """Sizes of the job or the fleet at which the candidate is the worse arm, in a sentence; empty where none is."""
+    bad = [each.bad for each in found.break_evens if each.is_condition and each.line == "worse"]
     bad = [each for each in bad if each != "engines < 2"]  # one engine leaves nothing to route
-    return f"sizes that turn it: {'; '.join(bad)}" if bad and found.centre != "undecided" else ""
+    if not bad:
+        return ""
+    return f"The ratio crosses 1 by size, and {ev.candidate} loses: {'; '.join(bad)} (sizes are yours to choose)."
 
 
 def flips_said(ev: Evidence, found: Sensitivity) -> str:

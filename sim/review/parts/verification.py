@@ -3,7 +3,7 @@
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review.parts._words import value
-from sim.validation import Record
+from sim.validation import Record, RecordedRow
 
 WORDS = {True: "holds", False: "FAILS", None: "not applicable"}
 
@@ -28,9 +28,19 @@ HEAD = ("case", "says", "kind", "known", "ours", "verdict")
 def _truths(record: Record) -> list[Row]:
     kinds = {"truth": "analytic", "null": "null control"}
     return [
-        (case.name, row.name, kinds[row.kind], value(row.value), value(row.ours, row.lo, row.hi), row.verdict)
+        (case.name, row.name, kinds[row.kind], _known(row), value(row.ours, row.lo, row.hi), row.verdict)
         for case, row in record.truths
     ]
+
+
+def _known(row: RecordedRow) -> str:
+    """What is known of a value: the value, or what it may not pass where the band lies on one side of it alone."""
+    lo, hi = row.band
+    if lo < row.value == hi:
+        return f"<= {value(row.value)}"
+    if lo == row.value < hi:
+        return f">= {value(row.value)}"
+    return value(row.value)
 
 
 def stale(record: Record) -> list[str]:

@@ -92,6 +92,14 @@ def test_truths_on_record_are_shown(evidence) -> None:
     assert f"{len(worse.record.truths) - 1} of {len(worse.record.truths)} hold" in shown.text[0]
 
 
+def test_a_bound_is_shown_as_a_bound(evidence) -> None:
+    """What may only be less than one is no value of one; a value with a band on both sides is no bound."""
+    rows = {row[1]: row[3] for row in verification(evidence).tables[1].rows}
+    assert rows["the shortest of four over the better of two"] == "<= 1"
+    assert rows["one queue over the shortest of four, mean wait"] == "<= 1"
+    assert rows["fewest sessions first: largest less smallest"] == "1"
+
+
 def test_a_stale_record_is_told(evidence) -> None:
     """In both parts that show it, and only then."""
     old = replace(evidence, record=replace(evidence.record, results_version=1))

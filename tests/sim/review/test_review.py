@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from ruamel.yaml import YAML
 
 from sim import charts, load_scenario, review
 from sim.charts._style import OUTSIDE
@@ -16,6 +17,8 @@ from sim.log.frames import read_logs
 from sim.report.contrast import Lines
 from sim.report.ledger import SAYS
 from sim.review._warnings import left_alone
+from sim.review.parts.system import _ages, _ties
+from sim.scenario import Cell, kv_tokens
 from tests.sim.six_requests import six_requests
 from tests.sim.web import Page, loads_nothing
 
@@ -112,6 +115,73 @@ def test_the_one_field_and_every_parameter(found) -> None:
     assert system.tables[0].rows == [("client.key_scope", "session", "group")]
     assert ("policy.kind", "sglang.consistent_hashing", "sglang.consistent_hashing") in system.tables[2].rows
     assert "key_scope: session" in system.fixed
+
+
+def test_step_errors_of_page_one_are_those_of_its_table(evidence, found) -> None:
+    """Page one, the register and table 6.1 have one source."""
+    table = next(each for part in found.parts for each in part.tables if each.id == "6.1")
+    shown = {row[3]: row[5] for row in table.rows}
+    says = next(line.says for line in found.page if line.field == "calibration")
+    said = re.findall(r"([\d.]+%) in (\w+)", says.partition("unseen steps is")[2])
+    assert {phase: error for error, phase in said} == shown
+    register = {each.name: each.value for each in evidence.assumptions}
+    for phase in ("prefill", "decode"):
+        assert f"±{shown[phase].replace('%', ' %')} mean error" in register[f"cost of {phase}"]
+
+
+def test_part_2_names_what_the_engine_decides(evidence, found) -> None:
+    """Room, chunk, batch and version; the hash of each cell; the cell's YAML is still that cell."""
+    part = found.parts[1]
+    row = dict(zip(part.tables[1].head, part.tables[1].rows[0], strict=True))
+    cell = evidence.cell("sample")
+    room = kv_tokens(cell.fleet[0], cell.base)
+    assert row["KV tokens an engine"] == f"{room:,}"
+    assert (row["chunk, tokens"], row["most running"]) == ("8,192", "2,048")
+    assert "SGLang" in row["scheduler"]
+    for arm in ("sample", "group"):
+        assert evidence.result.arms[arm].hash in part.text[1]
+    for key, value in (("kv_tokens", f"{room}"), ("slowdown", "1.25"), ("host0_ms", "1.5"), ("host1_ms", "0")):
+        assert re.search(rf"^ +{key}: +# {value}, by", part.fixed, re.MULTILINE), key
+    again = Cell.from_resolved(YAML(typ="safe").load(part.fixed), cell.base, "sample")
+    assert again.hash == cell.hash
+
+
+@pytest.mark.parametrize(
+    ("policy", "telemetry", "ties", "ages"),
+    [
+        ({"kind": "sglang.consistent_hashing"}, None, "none arise", "reads nothing"),
+        ({"kind": "least_load", "tie": "random"}, None, "random (policy.tie)", "own count: live"),
+        (
+            {"kind": "smg.power_of_two"},
+            {"period_s": 4, "delay_s": 0.5},
+            "as the policy is written",
+            "polled every 4 s, known after 0.5 s",
+        ),
+    ],
+)
+def test_part_2_says_how_ties_are_broken_and_how_old_signals_are(policy, telemetry, ties, ages) -> None:
+    """By the policy's own rule and what it reads; by the timing of that signal."""
+    base = load_scenario("slime_group_affinity").arms["sample"]
+    router = {**base.resolved["router"], "policy": policy, "telemetry": telemetry}
+    cell = Cell.from_resolved({**base.resolved, "router": router}, base.base, "sample")
+    assert ties in _ties(cell)
+    assert ages in _ages(cell)
+
+
+def test_part_3_prints_no_percentile_of_few_and_names_what_is_constant(found) -> None:
+    """A p99 from 100 values on, a p90 from 10 on; groups, turns, delay, observation and arrivals are always there."""
+    totals, sizes = found.parts[2].tables[:2]
+    for row in sizes.rows:
+        count = int(row[1].replace(",", ""))
+        assert (row[5] == "–") == (count < 100), row
+        assert (row[4] == "–") == (count < 10), row
+    assert any(row[5] == "–" for row in sizes.rows)
+    stated = dict(totals.rows)
+    assert stated["siblings a group"] == "4, constant"
+    assert stated["turns a session"] == "1, constant"
+    assert stated["tool delay, s"] == stated["observation, tokens"] == "none"
+    assert stated["arrivals of groups"] == "at once"
+    assert not any("_" in name for name in stated)
 
 
 def slack(rows) -> float:

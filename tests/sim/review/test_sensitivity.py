@@ -188,7 +188,11 @@ def test_the_decision_flips_where_it_does(drawn) -> None:
     line = next(each for each in shown.page if each.field == "assumption that flips it")
     assert line.says.startswith("It becomes DO NOT RUN if fleet.engine.cost.per_sequence_ms is 4 (ratio 0.8")
     risk = next(each for each in shown.page if each.field == "chance of a regression")
-    assert "Sizes that turn it: groups < " in risk.says
+    assert re.search(r"The ratio crosses 1 by size, and group loses: groups < 2[; ]", risk.says)
+    interest = [each.bad for each in drawn.sensitivity.break_evens if each.line == "interest" and each.is_condition]
+    lost = [each.bad for each in drawn.sensitivity.break_evens if each.line == "worse" and each.is_condition]
+    assert lost
+    assert not [each for each in interest if each not in lost and each in risk.says]
     assert risk.source.endswith("9.3")
     rows = next(part for part in shown.parts if part.number == 9).tables[0].rows
     assert [row[-1] for row in rows if row[1].endswith("per_sequence_ms")] == ["", "FLIPS"]
