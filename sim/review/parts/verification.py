@@ -34,12 +34,10 @@ def _truths(record: Record) -> list[Row]:
 
 
 def _known(row: RecordedRow) -> str:
-    """What is known of a value: the value, or what it may not pass where the band lies on one side of it alone."""
+    """What is known of a value: the value itself, or what it may not exceed where the band ends there."""
     lo, hi = row.band
     if lo < row.value == hi:
         return f"<= {value(row.value)}"
-    if lo == row.value < hi:
-        return f">= {value(row.value)}"
     return value(row.value)
 
 

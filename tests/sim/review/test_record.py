@@ -98,6 +98,7 @@ def test_a_bound_is_shown_as_a_bound(evidence) -> None:
     assert rows["the shortest of four over the better of two"] == "<= 1"
     assert rows["one queue over the shortest of four, mean wait"] == "<= 1"
     assert rows["fewest sessions first: largest less smallest"] == "1"
+    assert rows["tokens found by kv, when nothing is reused"] == "0"  # a value, within a tolerance of one side
 
 
 def test_a_stale_record_is_told(evidence) -> None:
