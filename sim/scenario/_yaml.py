@@ -4,13 +4,16 @@ The tree of nodes is walked here, so that what YAML allows and a scenario does n
 no text, recursive aliases) is refused with its line. Anchors and aliases work; merge keys (``<<``) do not.
 """
 
+import copy
 import io
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -93,13 +96,28 @@ def parse_value(text: str) -> Any:
     return parse(text, "").data
 
 
-def dump(data: Any) -> str:
-    """Plain data as YAML."""
+def dump(data: Any, notes: Mapping[Place, str] | None = None) -> str:
+    """Plain data as YAML; ``notes`` by place become comments at the end of its line."""
+    data = copy.deepcopy(data) if notes else data
+    for place, note in (notes or {}).items():
+        data = _commented(data, place, note)
     text = io.StringIO()
     writer = YAML(typ="rt")
     writer.width = 120
     writer.dump(data, text)
     return text.getvalue()
+
+
+def _commented(data: Any, place: Place, note: str) -> Any:
+    """A mapping, or what is below it, with a comment behind the key at a place."""
+    key, *below = place
+    if not isinstance(data, CommentedMap):
+        data = CommentedMap(data)
+    if below:
+        data[key] = _commented(data[key], tuple(below), note)
+    else:
+        data.yaml_add_eol_comment(note, key)
+    return data
 
 
 def _flat(text: object) -> str:

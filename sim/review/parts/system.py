@@ -1,13 +1,10 @@
 """Part 2: everything that is fixed, and the one field that is not."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ruamel.yaml.comments import CommentedMap
-
 from sim import registry
-from sim.review._assumptions import cost_knobs
+from sim.review._assumptions import cell_part, cost_knobs
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review.parts._words import arms, short, words
@@ -56,7 +53,7 @@ def system(ev: Evidence) -> Part:
             Table("2.2", "Fleet", FLEET, [_engine(kind, base) for kind in base.fleet]),
             Table("2.3", "Router and policy, every parameter", ("parameter", *arms(ev)), rows),
         ],
-        fixed=dump(_named(base)),
+        fixed=dump(base.resolved, _decided(base)),
     )
 
 
@@ -127,22 +124,17 @@ def _polled(around: Around, signal: str) -> str:
     return f"polled every {times.period_s:g} s, known after {times.delay_s:g} s{jitter}{lost}"
 
 
-def _named(cell: Cell) -> dict[str, Any]:
-    """The cell as data, with what the engine decides in a comment behind each value that is left to it."""
-    whole = copy.deepcopy(cell.resolved)
+def _decided(cell: Cell) -> dict[tuple[str | int, ...], str]:
+    """By place, what the engine decides where the scenario leaves it open."""
+    notes: dict[tuple[str | int, ...], str] = {}
     for kind in cell.fleet:
-        *above, last = kind.place
-        holder: Any = whole
-        for key in above:
-            holder = holder[key]
-        engine = holder[last] = CommentedMap(holder[last])
-        if engine["kv_tokens"] is None:
-            engine.yaml_add_eol_comment(f"{kv_tokens(kind, cell.base)}, by memory and weights", "kv_tokens")
-        cost = engine["cost"] = CommentedMap(engine["cost"])
+        own = cell_part(cell, kind)
+        if own["kv_tokens"] is None:
+            notes[*kind.place, "kv_tokens"] = f"{kv_tokens(kind, cell.base)}, by memory and weights"
         for name, value in cost_knobs(kind, cell).items():
-            if cost[name] is None:
-                cost.yaml_add_eol_comment(f"{value:g}, by profile or device", name)
-    return whole
+            if own["cost"][name] is None:
+                notes[*kind.place, "cost", name] = f"{value:g}, by profile or device"
+    return notes
 
 
 def _flat(value: Any, path: str = "") -> Sequence[tuple[str, str]]:
