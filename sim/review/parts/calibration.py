@@ -26,12 +26,21 @@ def calibration(ev: Evidence) -> Part:
     """6: where the step times come from, and what is on record of this simulator."""
     text = [
         "Errors of steps are those that the fit has not seen; they are no error of a whole run.",
-        "No measurement of this very fleet with this workload is known to the tool: what is on record is of others.",
+        nearest(ev),
         *stale(ev.record),
     ]
     return Part(
         6, "Calibration and validation", text, [_steps(ev), _regions(ev), _agreements(ev), _resembling(ev), _runs(ev)]
     )
+
+
+def nearest(ev: Evidence) -> str:
+    """Whether a measurement on record is of a world like this one in every trait."""
+    alike = [case.name for case, shared in resembling(ev) if len(shared) == len(SAYS)]
+    if alike:
+        traits = ", ".join(SAYS.values())
+        return f"Measured with the same {traits}: case {', '.join(alike)} of docs/validation.md; its sizes may be others."
+    return "No measurement of this fleet with this workload is known to the tool: what is on record is of others."
 
 
 def resembling(ev: Evidence) -> list[tuple[RecordedCase, list[str]]]:

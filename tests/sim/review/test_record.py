@@ -9,7 +9,7 @@ from sim import load_scenario, review
 from sim.report.contrast import Lines
 from sim.review import _controls
 from sim.review._gather import regions
-from sim.review.parts.calibration import calibration, resembling
+from sim.review.parts.calibration import calibration, nearest, resembling
 from sim.review.parts.verification import verification
 from sim.validation import agreement, read_record
 
@@ -143,3 +143,11 @@ def test_engines_that_join_have_the_region_of_their_type(tmp_path: Path) -> None
     (tmp_path / "types.yaml").write_text(TYPES, encoding="utf-8")
     [cell] = load_scenario(tmp_path / "types.yaml").arms.values()
     assert [each is not None for each in regions(cell)] == [True, False, False, True, True, False]
+
+
+def test_a_measurement_of_such_a_world_is_named(evidence) -> None:
+    """All traits of a measured case: it is named; one trait less: nothing of this kind was measured."""
+    case = next(each for each in evidence.record.cases if each.name == "slime_groups")
+    assert "case slime_groups" in nearest(replace(evidence, traits=case.traits))
+    other = replace(case.traits, devices=("no such device",))
+    assert nearest(replace(evidence, traits=other)).startswith("No measurement")
