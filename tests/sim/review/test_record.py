@@ -148,6 +148,6 @@ def test_engines_that_join_have_the_region_of_their_type(tmp_path: Path) -> None
 def test_a_measurement_of_such_a_world_is_named(evidence) -> None:
     """All traits of a measured case: it is named; one trait less: nothing of this kind was measured."""
     case = next(each for each in evidence.record.cases if each.name == "slime_groups")
-    assert "case slime_groups" in nearest(replace(evidence, traits=case.traits))
+    assert "slime_groups of docs" in nearest(replace(evidence, traits=case.traits))
     other = replace(case.traits, devices=("no such device",))
     assert nearest(replace(evidence, traits=other)).startswith("No measurement")
