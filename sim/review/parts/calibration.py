@@ -39,7 +39,9 @@ def nearest(ev: Evidence) -> str:
     alike = [case.name for case, shared in resembling(ev) if len(shared) == len(SAYS)]
     if alike:
         traits = ", ".join(SAYS.values())
-        return f"Measured with the same {traits}: case {', '.join(alike)} of docs/validation.md; its sizes may be others."
+        return (
+            f"Measured with the same {traits}: case {', '.join(alike)} of docs/validation.md; its sizes may be others."
+        )
     return "No measurement of this fleet with this workload is known to the tool: what is on record is of others."
 
 
