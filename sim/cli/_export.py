@@ -25,6 +25,13 @@ from sim.cli import _complete, _options
 @click.option(
     "--pairs", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Pairs to write, a file each."
 )
+@click.option(
+    "--first-pair",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    show_default=True,
+    help="Number of the first pair to write; those before it are left out.",
+)
 @_options.seed
 @click.option(
     "--arm",
@@ -56,6 +63,7 @@ def export(
     checks: bool,
     formats: tuple[str, ...],
     pairs: int,
+    first_pair: int,
     seed: int | None,
     arms: tuple[str, ...],
     block_tokens: int,
@@ -86,7 +94,8 @@ def export(
         raise click.UsageError("Missing option '-o' / '--out': a folder to write to.")
     refuse_sealed(out)
     chosen = load_scenario(scenario, overrides).select(seed=seed, arms=arms)
-    for path in write(chosen, out, Plan(tuple(dict.fromkeys(formats)), pairs, block_tokens, product, urls)):
+    plan = Plan(tuple(dict.fromkeys(formats)), pairs, block_tokens, product, urls, first_pair)
+    for path in write(chosen, out, plan):
         click.echo(str(path))
     for line in warnings(read_manifest(out)):
         click.echo(f"warning: {line}", err=True)

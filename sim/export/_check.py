@@ -80,7 +80,9 @@ def _check(folder: Path, manifest: dict[str, Any]) -> None:
         raise ScenarioError(f"{MANIFEST}: its values are not those that were exported")
     made = {arm["name"]: configure(facts_of(arm)) for arm in manifest["arms"]}
     expected = {path: text for name, each in made.items() for path, text in files_of(name, each).items()}
-    expected[RUN_ORDER] = "".join(run_order(manifest["order"], manifest["placements"], _form(manifest)))
+    expected[RUN_ORDER] = "".join(
+        run_order(manifest["order"], manifest["placements"], _form(manifest), _first(manifest))
+    )
     _check_changes(manifest)
     _check_files(folder, manifest, expected)
     _check_arms(manifest, made)
@@ -182,13 +184,21 @@ def _check_arms(manifest: dict[str, Any], made: dict[str, Configuration]) -> Non
 
 def _check_order(manifest: dict[str, Any]) -> None:
     names = [arm["name"] for arm in manifest["arms"]]
-    if manifest["order"] != order_of_runs(names, len(manifest["workload"]), manifest["seed"]):
+    if manifest["order"] != order_of_runs(names, len(manifest["workload"]), manifest["seed"], _first(manifest)):
         raise ScenarioError(f"{MANIFEST}: order is not the one that seed {manifest['seed']} gives")
     forms = [file["format"] for file in manifest["files"] if "format" in file]
     for form in forms:
         pairs = sorted(file["pair"] for file in manifest["files"] if file.get("format") == form)
-        if pairs != list(range(len(manifest["order"]))):
+        if pairs != list(range(_first(manifest), _first(manifest) + len(manifest["order"]))):
             raise ScenarioError(f"{MANIFEST}: pairs of {form} traces are {pairs}, of {len(manifest['order'])} in order")
+
+
+def _first(manifest: dict[str, Any]) -> int:
+    """Number of the first pair; 0 where the manifest does not say."""
+    first = manifest.get("first_pair", 0)
+    if not isinstance(first, int) or first < 0:
+        raise ScenarioError(f"{MANIFEST}: first_pair is {first!r}, not the number of a pair")
+    return first
 
 
 def _check_traces(folder: Path, manifest: dict[str, Any]) -> None:
@@ -199,7 +209,7 @@ def _check_traces(folder: Path, manifest: dict[str, Any]) -> None:
             continue
         with (folder / file["name"]).open("rb") as opened:
             header = json.loads(next(iter(opened), b"{}"))
-        if header.get("arms") != expected or header.get("order") != manifest["order"][file["pair"]]:
+        if header.get("arms") != expected or header.get("order") != manifest["order"][file["pair"] - _first(manifest)]:
             raise ScenarioError(f"{file['name']}: says other arms, or another order, than {MANIFEST}")
 
 

@@ -10,6 +10,7 @@ without a partner is half of a block.
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -22,9 +23,9 @@ COLD: Final = "cold: flush every engine; the hit rate over the first requests is
 """State of the caches before each run, as the simulator begins every replication."""
 
 
-def order_of_runs(arms: Sequence[str], pairs: int, seed: int) -> list[list[str]]:
-    """For each pair the arms in the order in which they run."""
-    return [order for _, order in zip(range(pairs), _orders(arms, seed), strict=False)]
+def order_of_runs(arms: Sequence[str], pairs: int, seed: int, first: int = 0) -> list[list[str]]:
+    """For each pair from the first on the arms in the order in which they run."""
+    return list(islice(_orders(arms, seed), first, first + pairs))
 
 
 def _orders(arms: Sequence[str], seed: int) -> Iterator[list[str]]:
@@ -48,13 +49,15 @@ def is_run_order(path: Path) -> bool:
         return file.readline().strip().startswith(",".join(HEAD))
 
 
-def run_order(order: Sequence[Sequence[str]], placements: Sequence[Mapping[str, str]], form: str) -> Iterator[str]:
-    """The rows of the order of runs, which an operator ticks off."""
+def run_order(
+    order: Sequence[Sequence[str]], placements: Sequence[Mapping[str, str]], form: str, first: int = 0
+) -> Iterator[str]:
+    """The rows of the order of runs, which an operator ticks off; ``first`` is the number of the first pair."""
     yield _row(*HEAD)
     run = 0
-    for pair, arms in enumerate(order):
+    for pair, (arms, placed) in enumerate(zip(order, placements, strict=True), first):
         for position, arm in enumerate(arms):
-            yield _row(run, pair // BLOCK, pair, position, arm, trace_name(form, pair), placements[pair][arm], COLD)
+            yield _row(run, pair // BLOCK, pair, position, arm, trace_name(form, pair), placed[arm], COLD)
             run += 1
 
 

@@ -47,13 +47,15 @@ class Plan:
 
     formats: tuple[str, ...]
     pairs: int
-    """Replications 0 to ``pairs`` - 1, a file of each."""
+    """As many replications, a file of each."""
     block_tokens: int
     """Tokens of a block in formats that have blocks."""
     product: str | None = None
     """The router to configure, of those that have the rule; absent: as the scenario says, else the one of most arms."""
     urls: tuple[str, ...] = ()
     """Addresses of the real engines, which rings of a router hash; absent: named when the router is started."""
+    first: int = 0
+    """The first replication; those before it are not written."""
 
 
 def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
@@ -63,14 +65,14 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
     """
     _refuse_foreign(out)
     cells = _one_workload(scenario)
-    order = order_of_runs(list(cells), plan.pairs, scenario.seed)
+    order = order_of_runs(list(cells), plan.pairs, scenario.seed, plan.first)
     arms, configurations = configured(scenario, plan.product, plan.urls)
     files: list[dict[str, Any]] = []
     totals: list[dict[str, int]] = []
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".export-") as folder:
         placements: list[dict[str, str]] = []
-        for pair in range(plan.pairs):
+        for pair in range(plan.first, plan.first + plan.pairs):
             workload = _generate(scenario, pair)
             totals.append(workload.summary())
             keys = {
@@ -85,14 +87,14 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
                 "pair": pair,
                 "tokenizer": None,
                 "arms": [in_header(arm) for arm in arms],
-                "order": order[pair],
+                "order": order[pair - plan.first],
             }
             deadline_s = cells[scenario.baseline].client.deadline_s
             for form in plan.formats:
                 lines = _lines(workload, form, plan.block_tokens) or paired.lines(workload, header, keys, deadline_s)
                 name = trace_name(form, pair)
                 files.append({"name": name, "format": form, "pair": pair, **_write(Path(folder) / name, lines)})
-        rows = run_order(order, placements, plan.formats[0])
+        rows = run_order(order, placements, plan.formats[0], plan.first)
         files.append({"name": RUN_ORDER, **_write(Path(folder) / RUN_ORDER, rows)})
         for name, configuration in configurations.items():
             for path, text in files_of(name, configuration).items():
@@ -103,6 +105,7 @@ def export(scenario: Scenario, out: Path, plan: Plan) -> list[Path]:
             "windtunnel": sim.__version__,
             "scenario": scenario.name,
             "seed": scenario.seed,
+            **({"first_pair": plan.first} if plan.first else {}),
             "block_tokens": plan.block_tokens,
             "baseline": scenario.baseline,
             "changes": changes(scenario),

@@ -13,6 +13,7 @@ from sim import stats
 from sim.errors import ScenarioError
 from sim.report.contrast import by_stratum, log_ratios
 from sim.report.sides import Side
+from sim.stats.paired import LEVEL
 from sim.stats.power import MOST_RUN_NOISE, RUN_NOISE, Cost, Spread, pairs_needed, power, within
 
 EFFECTS = (0.03, 0.05, 0.08, 0.10, 0.15)
@@ -59,6 +60,8 @@ class Plan:
     """Strata with their exact shares and stored pairs."""
     effect: float
     wanted: float
+    level: float
+    """Of the two-sided interval that must leave out 1."""
     needs: list[Need]
     chances: list[Chance]
     cost: Cost
@@ -74,6 +77,7 @@ def plan(
     noise: float | None,
     overhead_h: float,
     failure_rate: float,
+    level: float = LEVEL,
 ) -> Plan:
     """Plan a real campaign from stored results of both arms; ScenarioError where they say too little."""
     frame = log_ratios(baseline, candidate, metric)
@@ -91,30 +95,32 @@ def plan(
     cost = Cost(_gpus(baseline, candidate), _run_h(baseline, candidate), overhead_h, failure_rate)
     effects = sorted({*EFFECTS, effect}, key=abs)
     try:
-        needs = [_need(each, wanted, spread, blocked, cost) for each in effects]
+        needs = [_need(each, wanted, spread, blocked, cost, level) for each in effects]
     except ValueError as error:
         raise ScenarioError(str(error)) from None
     chances = [
         Chance(
             n,
-            power(n, effect, spread.real),
-            None if blocked is None else power(n, effect, blocked.real),
+            power(n, effect, spread.real, level=level),
+            None if blocked is None else power(n, effect, blocked.real, level=level),
             cost.gpu_hours(n),
         )
         for n in PAIRS
     ]
     ratio = float(np.exp(logs.mean()))
-    return Plan(metric, ratio, spread, blocked, int(logs.size), classes, effect, wanted, needs, chances, cost)
+    return Plan(metric, ratio, spread, blocked, int(logs.size), classes, effect, wanted, level, needs, chances, cost)
 
 
-def _need(effect: float, wanted: float, spread: Spread, blocked: Spread | None, cost: Cost) -> Need:
-    real = pairs_needed(effect, spread.real, wanted=wanted)
-    fewer = None if blocked is None else pairs_needed(effect, blocked.real, wanted=wanted)
+def _need(effect: float, wanted: float, spread: Spread, blocked: Spread | None, cost: Cost, level: float) -> Need:
+    real = pairs_needed(effect, spread.real, wanted=wanted, level=level)
+    fewer = None if blocked is None else pairs_needed(effect, blocked.real, wanted=wanted, level=level)
     return Need(
         effect,
-        pairs_needed(effect, spread.simulated, wanted=wanted),
+        pairs_needed(effect, spread.simulated, wanted=wanted, level=level),
         real,
-        pairs_needed(effect, Spread(spread.simulated, max(MOST_RUN_NOISE, spread.run_noise)).real, wanted=wanted),
+        pairs_needed(
+            effect, Spread(spread.simulated, max(MOST_RUN_NOISE, spread.run_noise)).real, wanted=wanted, level=level
+        ),
         fewer,
         cost.gpu_hours(real),
         None if fewer is None else cost.gpu_hours(fewer),

@@ -17,11 +17,13 @@ RECOMMEND asks for ADOPT as well, so that a default is never less than an option
 leaves this open. Left out: a spending function of several looks; the rule knows two.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
@@ -35,6 +37,8 @@ TAIL: Final = "group_completion_p95_s"
 ALPHA: Final = 0.05
 LOOKS: Final = (0.04, 0.01)
 """Error of the first look and of the one after the extension."""
+DRAWS: Final = 4_000
+"""Campaigns drawn to say how often a rule says what."""
 Word = Literal["ADOPT", "RECOMMEND", "REJECT", "INCONCLUSIVE", "STOPPED"]
 
 Strata = tuple[Sequence[Floats], Sequence[float]]
@@ -210,6 +214,57 @@ def over_cells(cells: Mapping[str, Strata], level: float) -> Pooled:
     parts = [part for each, _ in cells.values() for part in each]
     shares = [share / len(cells) for _, each in cells.values() for share in each]
     return pooled(parts, shares, level=level)
+
+
+def odds(rule: Rule, ratio: float, spread: float, *, draws: int = DRAWS, seed: int = 0) -> list[dict[Word, float]]:
+    """How often the rule says each word at each look, as shares of all campaigns, for a true ratio of one cell.
+
+    ``ratio`` is turned so that more than 1 is better; ``spread`` is the standard deviation of a real pair's log ratio,
+    whose law is taken to be normal. What is INCONCLUSIVE at a look is extended, where another look is left. The tail
+    metric is taken to hold and no guardrail to be passed, as a plan knows no spread of theirs.
+    """
+    [cell] = rule.cells
+    alone_rule = replace(rule, tail=None)
+    source = np.random.default_rng(seed)
+    means, squares = _parts(source, np.log(ratio), spread, rule.pairs, draws)
+    found: list[dict[Word, float]] = []
+    is_open = np.ones(draws, dtype=bool)
+    for look in range(len(rule.looks)):
+        pairs = rule.pairs_at(look)
+        if look:
+            more, within = _parts(source, np.log(ratio), spread, rule.pairs, draws)
+            before = rule.pairs_at(look - 1)
+            squares = squares + within + (more - means) ** 2 * before * rule.pairs / pairs
+            means = (before * means + rule.pairs * more) / pairs
+        said: dict[Word, int] = {}
+        for draw, one in enumerate(_measured(means, squares, pairs, rule.level(look))):
+            if is_open[draw]:
+                p = {} if one.p is None else {cell: one.p}
+                word, _ = _word(alone_rule, look, one, {cell: one}, p, None)
+                said[word] = said.get(word, 0) + 1
+                is_open[draw] = word == "INCONCLUSIVE"
+        found.append({word: count / draws for word, count in said.items()})
+    return found
+
+
+def _parts(source: np.random.Generator, centre: float, spread: float, pairs: int, draws: int) -> tuple[Floats, Floats]:
+    """Means of so many pairs and their sums of squares about them, of many campaigns: normal and chi-squared."""
+    means = source.normal(centre, spread / pairs**0.5, draws)
+    squares = spread**2 * source.chisquare(pairs - 1, draws) if pairs > 1 else np.zeros(draws)
+    return means, squares
+
+
+def _measured(means: Floats, squares: Floats, pairs: int, level: float) -> Iterator[Pooled]:
+    """Student's interval of each."""
+    if pairs < 2:
+        yield from (Pooled(float(np.exp(mean)), None, None, pairs, reason="one pair") for mean in means)
+        return
+    errors = (squares / (pairs - 1) / pairs) ** 0.5
+    half = float(stdtrit(pairs - 1, (1 + level) / 2)) * errors
+    for mean, error, width in zip(means.tolist(), errors.tolist(), half.tolist(), strict=True):
+        p = 2 * float(stdtr(pairs - 1, -abs(mean) / error)) if error > 0 else None
+        lo, hi = math.exp(mean - width), math.exp(mean + width)
+        yield Pooled(math.exp(mean), lo, hi, pairs, p=p)
 
 
 def _word(

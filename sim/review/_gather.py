@@ -18,7 +18,7 @@ from sim.report.ledger import differences as differences_of
 from sim.report.plan import Plan, plan
 from sim.report.region import Coverage, coverage
 from sim.report.result import Arm, Result
-from sim.report.rule import check_lines
+from sim.report.rule import LOOKS, check_lines
 from sim.report.sides import first, read_side
 from sim.review._arithmetic import Arithmetic, arithmetic
 from sim.review._assumptions import regions
@@ -353,6 +353,7 @@ def _plan(scenario: Scenario, sides: Sequence[Any], lines: Lines) -> tuple[Plan 
             noise=scenario.real_run_noise,
             overhead_h=OVERHEAD_H,
             failure_rate=FAILURE_RATE,
+            level=1 - LOOKS[0],
         ), ""
     except ScenarioError as error:
         return None, str(error)

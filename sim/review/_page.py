@@ -27,7 +27,7 @@ from sim.review.parts.calibration import resembling
 from sim.review.parts.predictions import p_harm
 from sim.review.parts.question import asked
 from sim.review.parts.risk import is_worse, worst_pairs
-from sim.review.parts.rule import is_blocked, planned_pairs, told
+from sim.review.parts.rule import ends, is_blocked, level_of, planned_pairs, planned_rule, told
 from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import ablated, main_mechanism, moved_most
 from sim.validation import agreement
@@ -94,7 +94,7 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     )
     yield Line("why", _why(ev), "8.2" if ev.ablation is None else "8.2, 8.4")
     yield Line("assumption that flips it", *_flips(ev))
-    yield Line("real runs and their cost", _cost(ev), "11.1" if ev.plan else "")
+    yield Line("real runs and their cost", _cost(ev), "11.1, 11.4" if ev.plan else "")
     yield Line("decision rule", _rule(ev), "1.1")
     yield Line("calibration", _calibration(ev), "6.1, 6.2, 6.3")
     yield Line("null control", _controls(ev), "5.1")
@@ -206,9 +206,6 @@ def _cost(ev: Evidence) -> str:
     cost, pairs = ev.plan.cost, planned_pairs(ev)
     need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)
     placed = ", planned by where the hash puts the keys" if is_blocked(ev) else ""
-    extends = "; an answer that stays open may be extended once, which doubles the cost"
-    if ev.sealed is not None and not ev.sealed.extends:
-        extends = "; no extension is allowed"
     saved = ""
     may_save = ev.sealed is None and not is_blocked(ev) and need.blocked is not None and need.blocked < need.real
     if may_save and need.gpu_hours_blocked is not None:
@@ -219,9 +216,25 @@ def _cost(ev: Evidence) -> str:
     return (
         f"{pairs} pairs{' a cell, as sealed' if ev.sealed else ''}{placed} = {2 * pairs} runs "
         f"x {cost.gpus} GPUs x {60 * (cost.run_h + OVERHEAD_H):.1f} min + {cost.failure_rate:.0%} for failed runs "
-        f"= {cost.gpu_hours(pairs):,.1f} GPU-hours. So many tell an effect of {ev.plan.effect:+.1%} from none (95 %, "
-        f"two-sided) with a probability of {told(ev):.0%}, if one real run has a noise of "
-        f"{ev.plan.spread.run_noise:.1%}{extends}.{saved}"
+        f"= {cost.gpu_hours(pairs):,.1f} GPU-hours. So many tell an effect of {ev.plan.effect:+.1%} from none "
+        f"({level_of(ev):.0%}, two-sided) with a probability of {told(ev):.0%}, if one real run has a noise of "
+        f"{ev.plan.spread.run_noise:.1%}{_open(ev)}.{saved}"
+    )
+
+
+def _open(ev: Evidence) -> str:
+    """What happens if the arms do not differ, by the looks of the rule."""
+    if ev.sealed is not None and not ev.sealed.extends:
+        return "; no extension is allowed"
+    if ev.plan is None or METRICS[ev.primary.metric].better == "none":
+        return ""
+    found, pairs = ends(ev, 1.0), planned_rule(ev).pairs_at(1)
+    first, last = (each.get("INCONCLUSIVE", 0.0) for each in found)
+    return (
+        "; an answer that stays open may be extended once, which doubles the cost. If the arms do not differ, the "
+        f"first look leaves it open with a probability of {first:.0%}: then it takes {pairs} pairs and "
+        f"{ev.plan.cost.gpu_hours(pairs):,.1f} GPU-hours in all, and {last:.0%} of such campaigns still "
+        "end without an answer"
     )
 
 

@@ -55,7 +55,7 @@ def _table(title: str, *heads: str) -> Table:
 
 def _needs(found: Plan) -> Table:
     table = _table(
-        f"pairs for a power of {found.wanted:.0%}, two-sided 5 %",
+        f"pairs for a power of {found.wanted:.0%}, two-sided {1 - found.level:.0%}",
         "effect",
         "pairs",
         "blocked",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sim.metrics import METRICS
-from sim.report.rule import TAIL, Rule, rule_for
+from sim.report.rule import TAIL, Rule, Word, odds, rule_for
 from sim.review._gather import Evidence
 from sim.review._model import Part
 from sim.stats.power import power
@@ -46,8 +46,29 @@ def told(ev: Evidence) -> float:
     assert ev.plan is not None
     if ev.sealed is None:
         return ev.plan.wanted
-    spread = ev.plan.blocked if is_blocked(ev) and ev.plan.blocked is not None else ev.plan.spread
-    return power(planned_pairs(ev), ev.plan.effect, spread.real)
+    return power(planned_pairs(ev), ev.plan.effect, _spread(ev), level=level_of(ev))
+
+
+def level_of(ev: Evidence) -> float:
+    """Of the interval at the first look of the rule; that of the plan where no rule can be."""
+    assert ev.plan is not None
+    return ev.plan.level if METRICS[ev.primary.metric].better == "none" else planned_rule(ev).level(0)
+
+
+def _spread(ev: Evidence) -> float:
+    """Of a real pair, as pairs are planned."""
+    assert ev.plan is not None
+    return (ev.plan.blocked if is_blocked(ev) and ev.plan.blocked is not None else ev.plan.spread).real
+
+
+def ends(ev: Evidence, ratio: float) -> list[dict[Word, float]]:
+    """How often the rule says what at each look, at the planned pairs and spread; ``ratio`` more than 1 is better."""
+    return odds(planned_rule(ev), ratio, _spread(ev))
+
+
+def planned_rule(ev: Evidence) -> Rule:
+    """The rule of one cell, extended unless the seal says that it is not."""
+    return rule_of(ev, extension=ev.sealed is None or ev.sealed.extends)
 
 
 def rule(ev: Evidence) -> Part:

@@ -234,7 +234,7 @@ def test_the_parts_of_the_review_know_the_seal(evidence, seal):
     cost = next(line.says for line in after.page if line.field == "real runs and their cost")
     assert cost.startswith(f"{PAIRS} pairs a cell, as sealed = {2 * PAIRS} runs x 2 GPUs x ")
     assert parts[11].text[0].startswith(f"Sealed are {PAIRS} pairs a cell, ")
-    chance = f"with a probability of {power(PAIRS, 0.05, evidence.plan.spread.real):.0%}"
+    chance = f"with a probability of {power(PAIRS, 0.05, evidence.plan.spread.real, level=seal.rule.level(0)):.0%}"
     assert chance in cost
     assert chance in parts[11].text[0]
     assert "may be extended once" in cost

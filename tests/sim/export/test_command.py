@@ -154,3 +154,20 @@ def test_an_export_is_not_mixed_with_files_of_others(tmp_path, capsys):
     assert main(command) == 0
     assert main([*command, "--pairs", "2"]) == 0
     assert (tmp_path / "windtunnel-1.jsonl").exists()
+
+
+def test_one_pair_alone(tmp_path, capsys):
+    """Pair 3 without those before it: the bytes of the whole export, its order of runs, and a folder that holds."""
+    whole, alone = tmp_path / "whole", tmp_path / "alone"
+    assert main(["export", "slime_group_affinity", "-o", str(whole), *SMALL, "--pairs", "4"]) == 0
+    assert main(["export", "slime_group_affinity", "-o", str(alone), *SMALL, "--first-pair", "3"]) == 0
+    assert [each.name for each in alone.glob("*.jsonl")] == ["windtunnel-3.jsonl"]
+    assert (alone / "windtunnel-3.jsonl").read_bytes() == (whole / "windtunnel-3.jsonl").read_bytes()
+    said = [list(csv.reader((each / "run_order.csv").read_text().splitlines())) for each in (alone, whole)]
+    assert [row[1:] for row in said[0][1:]] == [row[1:] for row in said[1][1:] if row[2] == "3"]
+    capsys.readouterr()
+    assert main(["export", "--check", str(alone)]) == 0
+    changed = manifest_of(alone) | {"first_pair": "3"}
+    (alone / "manifest.json").write_text(json.dumps(changed))
+    assert main(["export", "--check", str(alone)]) == 1
+    assert "Traceback" not in capsys.readouterr().err

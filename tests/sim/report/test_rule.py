@@ -12,7 +12,7 @@ from scipy import stats as theory
 
 from sim.errors import ScenarioError
 from sim.report.contrast import Lines
-from sim.report.rule import LOOKS, Rule, alone, decide, from_document, rule_for
+from sim.report.rule import LOOKS, Rule, alone, decide, from_document, odds, rule_for
 
 RULE = Rule("samples_per_s", ("cell",), 8, tail=None)
 
@@ -164,3 +164,30 @@ def test_exactly_one_verdict_of_the_text_fits_any_interval(harm, interest, mean,
     fits = reading(rule.text(), over.lo, over.ratio, over.hi)
     assert fits[0] == found.word
     assert fits in (["RECOMMEND", "ADOPT"], ["ADOPT"], ["REJECT"], ["INCONCLUSIVE"])
+
+
+def test_odds_are_those_of_decided_campaigns():
+    """Shares of each word at each look are what the rule says of campaigns drawn pair by pair."""
+    rule, draws = replace(RULE, pairs=6), 1_000
+    for ratio, spread in ((1.0, 0.06), (1.05, 0.04), (1.12, 0.06)):
+        found = odds(rule, ratio, spread)
+        assert sum(found[0].values()) == pytest.approx(1)
+        assert sum(found[1].values()) == pytest.approx(found[0]["INCONCLUSIVE"])
+        counts = [dict.fromkeys(each, 0) for each in found]
+        for logs in np.random.default_rng(5).normal(np.log(ratio), spread, (draws, 12)):
+            first = word(logs[:6], rule)
+            counts[0][first] = counts[0].get(first, 0) + 1
+            if first == "INCONCLUSIVE":
+                second = word(logs, rule, 1)
+                counts[1][second] = counts[1].get(second, 0) + 1
+        for shares, counted in zip(found, counts, strict=True):
+            for said, count in counted.items():
+                assert shares.get(said, 0) == pytest.approx(count / draws, abs=0.065)
+
+
+def test_odds_without_chance():
+    """Without spread the true ratio alone decides; one pair decides nothing, its extension does."""
+    assert odds(RULE, 1.2, 0.0) == [{"RECOMMEND": 1.0}, {}]
+    assert odds(RULE, 1.0, 0.0) == [{"REJECT": 1.0}, {}]
+    assert odds(RULE, 1.04, 0.0)[1] == {"INCONCLUSIVE": 1.0}
+    assert odds(replace(RULE, pairs=1), 1.2, 0.0) == [{"INCONCLUSIVE": 1.0}, {"RECOMMEND": 1.0}]

@@ -171,13 +171,13 @@ def test_the_part_names_the_worst_pair_and_how_to_replay_it(evidence, tmp_path, 
         main(words[1:])
     assert not ended.value.code
     capsys.readouterr()
-    assert (tmp_path / f"windtunnel-{pair}.jsonl").is_file()
+    assert [each.name for each in tmp_path.glob("windtunnel-*.jsonl")] == [f"windtunnel-{pair}.jsonl"]
 
 
 def test_settings_of_the_review_are_those_of_the_replay(evidence) -> None:
     """Overrides and the seed go along."""
     said = risk(evidence, f"{COMMAND} --set fleet.engines=2").tables[1].rows[0][2]
-    assert said.startswith("windtunnel export slime_group_affinity --seed 1 --set fleet.engines=2 --pairs ")
+    assert said.startswith("windtunnel export slime_group_affinity --seed 1 --set fleet.engines=2 --first-pair ")
 
 
 def test_break_evens_are_regressions_elsewhere(evidence) -> None:

@@ -16,9 +16,11 @@ from sim.errors import ScenarioError
 from sim.log.frames import read_logs
 from sim.report.contrast import Lines
 from sim.report.ledger import SAYS
+from sim.report.rule import LOOKS
 from sim.review._warnings import left_alone
 from sim.review.parts.system import _ages, _ties
 from sim.scenario import Cell, kv_tokens
+from sim.stats.power import pairs_needed
 from tests.sim.six_requests import six_requests
 from tests.sim.web import Page, loads_nothing
 
@@ -474,3 +476,32 @@ def test_part_13_shows_how_the_arms_are_started(found) -> None:
     tables = {table.id: table for part in found.parts for table in part.tables}
     assert tables["13.2"].rows == [("sample", "slime 0.3.1", "–"), ("group", "slime 0.3.1", "–")]
     assert [row[0] for row in tables["13.3"].rows] == ["client.json"]
+
+
+def test_the_plan_and_the_rule_have_one_level(evidence, found) -> None:
+    """Pairs are counted at the level of the rule's first look, and every place that names a level names that one."""
+    plan = evidence.plan
+    [need] = [each for each in plan.needs if each.effect == plan.effect]
+    assert need.real == pairs_needed(plan.effect, plan.spread.real, level=1 - LOOKS[0])
+    part = next(each for each in found.parts if each.number == 11)
+    assert all("two-sided 4%" in table.title for table in part.tables[:2])
+    [line] = [each.says for each in found.page if each.field == "real runs and their cost"]
+    assert "(96%, two-sided)" in line
+    assert "two-sided 96% at the first look" in review.rule_of(evidence).text()
+
+
+def test_what_a_campaign_costs_by_how_it_ends(evidence, found) -> None:
+    """Ends of the two looks are all there are; an extension doubles pairs and hours; page one says it of no effect."""
+    part = next(each for each in found.parts if each.number == 11)
+    [table] = [each for each in part.tables if each.id == "11.4"]
+    for column in (4, 5, 6):
+        assert sum(float(row[column].rstrip("%")) for row in table.rows) == pytest.approx(100, abs=0.5)
+    pairs = review.rule_of(evidence).pairs
+    assert {(row[0], row[2], row[3]) for row in table.rows} == {
+        (str(look), str(look * pairs), f"{evidence.plan.cost.gpu_hours(look * pairs):,.1f}") for look in (1, 2)
+    }
+    extended = sum(float(row[4].rstrip("%")) for row in table.rows if row[0] == "2")
+    [line] = [each.says for each in found.page if each.field == "real runs and their cost"]
+    said = re.search(r"open with a probability of (\d+)%: then it takes (\d+) pairs", line)
+    assert float(said[1]) == pytest.approx(extended, abs=0.7)
+    assert int(said[2]) == 2 * pairs
