@@ -18,18 +18,18 @@ leaves this open. Left out: a spending function of several looks; the rule knows
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
 from sim.report.contrast import Lines
 from sim.stats import Floats
 from sim.stats.many import holm
+from sim.stats.power import drawn_looks
 from sim.stats.strata import Pooled, pooled
 
 SCHEMA: Final = "windtunnel.rule/1"
@@ -224,47 +224,19 @@ def odds(rule: Rule, ratio: float, spread: float, *, draws: int = DRAWS, seed: i
     metric is taken to hold and no guardrail to be passed, as a plan knows no spread of theirs.
     """
     [cell] = rule.cells
-    alone_rule = replace(rule, tail=None)
-    source = np.random.default_rng(seed)
-    means, squares = _parts(source, np.log(ratio), spread, rule.pairs, draws)
+    told = replace(rule, tail=None)
     found: list[dict[Word, float]] = []
-    is_open = np.ones(draws, dtype=bool)
-    for look in range(len(rule.looks)):
-        pairs = rule.pairs_at(look)
-        if look:
-            more, within = _parts(source, np.log(ratio), spread, rule.pairs, draws)
-            before = rule.pairs_at(look - 1)
-            squares = squares + within + (more - means) ** 2 * before * rule.pairs / pairs
-            means = (before * means + rule.pairs * more) / pairs
+    is_open = [True] * draws
+    levels = [rule.level(look) for look in range(len(rule.looks))]
+    for look, measured in enumerate(drawn_looks(math.log(ratio), spread, rule.pairs, levels, draws, seed)):
         said: dict[Word, int] = {}
-        for draw, one in enumerate(_measured(means, squares, pairs, rule.level(look))):
+        for draw, one in enumerate(measured):
             if is_open[draw]:
-                p = {} if one.p is None else {cell: one.p}
-                word, _ = _word(alone_rule, look, one, {cell: one}, p, None)
+                word, _ = _word(told, look, one, {cell: one}, {} if one.p is None else {cell: one.p}, None)
                 said[word] = said.get(word, 0) + 1
                 is_open[draw] = word == "INCONCLUSIVE"
         found.append({word: count / draws for word, count in said.items()})
     return found
-
-
-def _parts(source: np.random.Generator, centre: float, spread: float, pairs: int, draws: int) -> tuple[Floats, Floats]:
-    """Means of so many pairs and their sums of squares about them, of many campaigns: normal and chi-squared."""
-    means = source.normal(centre, spread / pairs**0.5, draws)
-    squares = spread**2 * source.chisquare(pairs - 1, draws) if pairs > 1 else np.zeros(draws)
-    return means, squares
-
-
-def _measured(means: Floats, squares: Floats, pairs: int, level: float) -> Iterator[Pooled]:
-    """Student's interval of each."""
-    if pairs < 2:
-        yield from (Pooled(float(np.exp(mean)), None, None, pairs, reason="one pair") for mean in means)
-        return
-    errors = (squares / (pairs - 1) / pairs) ** 0.5
-    half = float(stdtrit(pairs - 1, (1 + level) / 2)) * errors
-    for mean, error, width in zip(means.tolist(), errors.tolist(), half.tolist(), strict=True):
-        p = 2 * float(stdtr(pairs - 1, -abs(mean) / error)) if error > 0 else None
-        lo, hi = math.exp(mean - width), math.exp(mean + width)
-        yield Pooled(math.exp(mean), lo, hi, pairs, p=p)
 
 
 def _word(

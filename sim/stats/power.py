@@ -13,13 +13,15 @@ Blocking: where placement classes explain part of the spread and the real run is
 within classes counts; the means of the classes are recombined by exact weights.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
 from sim.stats.paired import LEVEL, Floats
+from sim.stats.strata import Pooled
 
 RUN_NOISE = 0.018
 """Relative standard deviation of one real run of one arm, unless measured."""
@@ -110,3 +112,33 @@ def within(logs: Sequence[Floats], shares: Sequence[float]) -> float:
 def recombined(ratios: Sequence[float], weights: Sequence[float]) -> float:
     """Geometric mean of class ratios under weights that add up to anything: counts, or exact probabilities."""
     return float(np.exp(np.dot(weights, np.log(ratios)) / np.sum(weights)))
+
+
+def drawn_looks(
+    centre: float, spread: float, pairs: int, levels: Sequence[float], draws: int, seed: int
+) -> Iterator[list[Pooled]]:
+    """What so many campaigns measure at each of their looks, of which each adds as many pairs to those before.
+
+    Log ratios are normal about ``centre``; drawn are not the pairs but their mean and sum of squares, normal and
+    chi-squared and independent of each other.
+    """
+    source = np.random.default_rng(seed)
+    means, squares = np.zeros(draws), np.zeros(draws)
+    for look, level in enumerate(levels):
+        before, so_far = look * pairs, (look + 1) * pairs
+        more = source.normal(centre, spread / pairs**0.5, draws)
+        if pairs > 1:
+            squares = squares + spread**2 * source.chisquare(pairs - 1, draws)
+        squares = squares + (more - means) ** 2 * before * pairs / so_far
+        means = (before * means + pairs * more) / so_far
+        yield [_ratio(*each, so_far, level) for each in zip(means.tolist(), squares.tolist(), strict=True)]
+
+
+def _ratio(mean: float, squares: float, pairs: int, level: float) -> Pooled:
+    """Student's interval of a mean of log ratios with this sum of squares about it."""
+    if pairs < 2:
+        return Pooled(math.exp(mean), None, None, pairs, reason="one pair has no interval")
+    error = (squares / (pairs - 1) / pairs) ** 0.5
+    half = float(stdtrit(pairs - 1, (1 + level) / 2)) * error
+    p = 2 * float(stdtr(pairs - 1, -abs(mean) / error)) if error > 0 else None
+    return Pooled(math.exp(mean), math.exp(mean - half), math.exp(mean + half), pairs, p=p)
