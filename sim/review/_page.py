@@ -231,10 +231,9 @@ def _open(ev: Evidence) -> str:
     found, pairs = ends(ev, 1.0), planned_rule(ev).pairs_at(1)
     first, last = (each.get("INCONCLUSIVE", 0.0) for each in found)
     return (
-        "; an answer that stays open may be extended once, which doubles the cost. If the arms do not differ, the "
-        f"first look leaves it open with a probability of {first:.0%}: then it takes {pairs} pairs and "
-        f"{ev.plan.cost.gpu_hours(pairs):,.1f} GPU-hours in all, and {last:.0%} of such campaigns still "
-        "end without an answer"
+        "; an answer that stays open may be extended once. If the arms do not differ, look 1 leaves it open with a "
+        f"probability of {first:.0%}: then it takes {pairs} pairs and {ev.plan.cost.gpu_hours(pairs):,.1f} GPU-hours "
+        f"in all, and {last:.0%} of all campaigns still end open"
     )
 
 
