@@ -23,7 +23,7 @@ from sim.scenario._yaml import Document, Origin, Place
 from sim.specs import DEFAULT_HEADER, ClientSpec, NoiseSpec
 from sim.training import TrainingSpec
 
-RESULTS_VERSION: Final = 2
+RESULTS_VERSION: Final = 3
 """Raised when the same cell gives other numbers than before."""
 
 
