@@ -55,4 +55,6 @@ def test_every_command_runs(tmp_path, monkeypatch, capsys):
             arguments += ["--set", "workload.groups=2"]
         assert run_command(arguments) == 0, capsys.readouterr().err
     assert (tmp_path / "codex.jsonl.gz").is_file()
-    assert len(list((tmp_path / "real_run").iterdir())) == 5
+    made = {path.name for path in (tmp_path / "real_run").iterdir()}
+    assert {"manifest.json", "run_order.csv", "arms", "windtunnel-0.jsonl", "windtunnel-1.jsonl"} < made
+    assert len(made) == 7  # and two of another format
