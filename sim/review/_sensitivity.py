@@ -7,8 +7,9 @@
     worth        what knowing an assumption is worth, by what measuring it costs
     joint        all assumptions drawn at once: the width that inputs give to the ratio
 
-A decision elsewhere is made as that of the review is, from the interval there; where that is too wide it is undecided,
-and no flip. How many pairs a setting gets follows from a budget of requests, not of time, so that the same command
+A decision elsewhere is made as that of the review is, from the interval there. With fewer pairs it is wider: where it
+lies on one side of the smallest effect of interest it decides all the same, else it is undecided, and no flip. How
+many pairs a setting gets follows from a budget of requests, not of time, so that the same command
 gives the same numbers on any machine.
 """
 
@@ -225,11 +226,24 @@ class Centre:
         return _logs(*self.arms, self.metric)
 
     def decide(self, found: Estimate) -> Decision:
-        """From an interval, as the review does."""
+        """From an interval elsewhere; one on one side of the smallest effect of interest decides however wide it is."""
+        oriented = self._oriented(found)
+        if oriented is not None and oriented[2] < 1 + self.interest:
+            return "DO NOT RUN"
+        if oriented is not None and oriented[1] > 1 + self.interest:
+            return "RUN"
+        return decision(oriented, self.interest)
+
+    @property
+    def decided(self) -> Decision:
+        """At the scenario as it stands, exactly as the review does."""
+        return decision(self._oriented(self.estimate), self.interest)
+
+    def _oriented(self, found: Estimate) -> tuple[float, float, float] | None:
         ratio, lo, hi = found.ratio, found.lo, found.hi
         if ratio is None or lo is None or hi is None:
-            return "undecided"
-        return decision((1 / ratio, 1 / hi, 1 / lo) if self.is_lower_better else (ratio, lo, hi), self.interest)
+            return None
+        return (1 / ratio, 1 / hi, 1 / lo) if self.is_lower_better else (ratio, lo, hi)
 
     def gain(self, found: Estimate) -> float:
         """Logarithm of the ratio over the smallest effect worth having; more is better."""
@@ -392,7 +406,7 @@ def study(
     return Sensitivity(
         pairs=count,
         runs=runs.done,
-        centre=centre.decide(centre.estimate),
+        centre=centre.decided,
         bars=tuple(sorted(bars, key=lambda each: -each.width)),
         conditions=tuple(sorted(others, key=lambda each: -each.width)),
         break_evens=tuple(roots),
@@ -434,7 +448,7 @@ def _bars(runs: Runs, knobs: Sequence[Knob]) -> list[Bar]:
     settings = [knob.settings(level) for knob, level in asked]
     found = runs.at(settings, [f"{knob.name} {knob.shown(level)}" for knob, level in asked])
     ends: dict[str, list[End]] = {knob.id: [] for knob in knobs}
-    here = runs.centre.decide(runs.centre.estimate)
+    here = runs.centre.decided
     for (knob, level), said, each in zip(asked, settings, found, strict=True):
         if each is not None:
             decided = runs.centre.decide(each[0])

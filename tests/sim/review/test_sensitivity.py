@@ -215,11 +215,13 @@ def test_page_one_without_a_flip(exact, drawn) -> None:
 
 
 def test_an_end_too_wide_to_decide_is_no_flip(drawn) -> None:
-    """The same ratio with an interval of a fifth."""
-    wide = _sensitivity.Estimate(0.9, 0.8, 1.0, 2)
+    """The same ratio with an interval of two fifths; one that lies below the smallest effect of interest decides."""
+    wide = _sensitivity.Estimate(0.9, 0.7, 1.1, 2)
     centre = _sensitivity.Centre(drawn.scenario, "group", "x", drawn.primary.paired, (None, None), 0.05, 8, 6)
     assert centre.decide(wide) == "undecided"
     assert centre.decide(_sensitivity.Estimate(0.9, 0.89, 0.91, 2)) == "DO NOT RUN"
+    assert centre.decide(_sensitivity.Estimate(0.9, 0.8, 1.0, 2)) == "DO NOT RUN"
+    assert centre.decide(_sensitivity.Estimate(1.3, 1.1, 1.5, 2)) == "RUN"
     assert centre.decide(_sensitivity.Estimate(0.9, None, None, 1)) == "undecided"
 
 
