@@ -13,15 +13,7 @@ from sim.cli import _complete, _options
 @_options.scenario
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder to write to.")
 @click.option("--check", "checks", is_flag=True, help="Check the exported folder that stands in place of SCENARIO.")
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    type=click.Choice(["windtunnel", "mooncake", "aiperf", "dynamo"]),
-    default=("windtunnel",),
-    show_default=True,
-    help="Format of the trace. Repeatable.",
-)
+@_options.formats("Format of the trace.")
 @click.option(
     "--pairs", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Pairs to write, a file each."
 )

@@ -52,6 +52,7 @@ jobs = click.option(
     type=click.IntRange(min=1),
     help="Worker processes; by default one a core, where that is worth their start.",
 )
+every_core = click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; by default one a core.")
 results = click.option(
     "--out",
     type=click.Path(),
@@ -61,6 +62,20 @@ results = click.option(
     help="Folder of results.",
 )
 tables_or_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of tables.")
+
+
+def formats(says: str) -> Option:
+    """Formats of exported traces, ``sim.export.FORMATS``."""
+    return click.option(
+        "--format",
+        "formats",
+        multiple=True,
+        type=click.Choice(["windtunnel", "mooncake", "aiperf", "dynamo"]),
+        default=("windtunnel",),
+        show_default=True,
+        help=f"{says} Repeatable.",
+    )
+
 
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
 lines = together(

@@ -34,7 +34,7 @@ from sim.cli import _complete, _options
     help="Pairs of each setting at which an assumption is varied; 0: none is. By default as many as a budget of "
     "requests allows, up to 16.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; by default one a core.")
+@_options.every_core
 @click.option(
     "-o",
     "folder",

@@ -25,17 +25,9 @@ from sim.cli import _options
 )
 @click.option("--no-extension", is_flag=True, help="Allow no extension: one look, at 95 %.")
 @click.option("--draws", type=click.IntRange(2, 10_000), default=48, show_default=True, help="Draws of assumptions.")
-@click.option(
-    "--format",
-    "formats",
-    multiple=True,
-    type=click.Choice(["windtunnel", "mooncake", "aiperf", "dynamo"]),
-    default=("windtunnel",),
-    show_default=True,
-    help="Formats of the traces beside this program's own. Repeatable.",
-)
+@_options.formats("Formats of the traces beside this program's own.")
 @click.option("--date", metavar="TEXT", help="A date to stand beside the digest; it is not part of it.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Worker processes; by default one a core.")
+@_options.every_core
 @click.option(
     "-o",
     "folder",

@@ -13,6 +13,7 @@ import pytest
 
 from sim.cli import main
 from sim.cli._commands import COMMANDS
+from sim.export import FORMATS
 from sim.log.packed import unpack
 from sim.log.store import Journal
 from sim.scenario import load_scenario, schema, shipped
@@ -331,3 +332,11 @@ def test_conform_holds_recordings_against_the_policies(capsys: pytest.CaptureFix
     code, out, _ = call(capsys, "conform", str(path))
     assert code == 1
     assert "mismatch" in out
+
+
+def test_formats_offered_are_those_that_are_written() -> None:
+    """The list stands in the command for the sake of its start."""
+    for command in COMMANDS:
+        if command.name in ("export", "seal"):
+            [option] = [each for each in command.params if each.name == "formats"]
+            assert tuple(option.type.choices) == FORMATS
