@@ -4,10 +4,14 @@ Apart from ``sim.sweep`` so that a worker that starts loads neither tables nor s
 """
 
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
 
 from sim import interrupts
 from sim.errors import ScenarioError
@@ -51,6 +55,27 @@ def simulate(cell: Cell, pairs: Sequence[int]) -> Done:
     return Done(logs, failures, time.perf_counter() - start)
 
 
-def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent, which stops its workers."""
+def serve(pipe: "Connection[Done, tuple[Cell, tuple[int, ...]]]") -> None:
+    """What a worker process does: run what comes through the pipe, in its order, until the parent is gone.
+
+    Ctrl-C is the parent's, which stops its workers. Tasks are read while another runs, so the parent never waits to
+    be rid of one while its worker waits to be rid of a result.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tasks: SimpleQueue[tuple[Cell, tuple[int, ...]] | None] = SimpleQueue()
+    threading.Thread(target=_read, args=(pipe, tasks), daemon=True).start()
+    with suppress(OSError):
+        while (task := tasks.get()) is not None:
+            pipe.send(simulate(*task))
+
+
+def _read(
+    pipe: "Connection[Done, tuple[Cell, tuple[int, ...]]]", tasks: "SimpleQueue[tuple[Cell, tuple[int, ...]] | None]"
+) -> None:
+    try:
+        while True:
+            tasks.put(pipe.recv())
+    except (EOFError, OSError):
+        pass
+    finally:
+        tasks.put(None)

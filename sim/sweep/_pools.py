@@ -2,24 +2,27 @@
 
 A pool takes tasks and gives them back done, in any order: results never depend on which pool it was. A worker process
 that dies takes its tasks with it; they are dealt anew, and a task that saw several workers die counts as failed.
+
+Each worker has a pipe of its own. In a ``ProcessPoolExecutor`` all of them write into one, so a worker that is killed
+within a message leaves the reader waiting for the rest of it.
 """
 
 import multiprocessing
 import os
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from typing import Final, Protocol
 
 from sim import interrupts
 from sim.scenario import Cell
-from sim.worker import Done, ignore_interrupts, simulate
+from sim.worker import Done, serve, simulate
 
 MOST_DEATHS: Final = 5
-"""Workers that may die while they hold a task before it counts as failed."""
+"""Workers that may die while they run a task before it counts as failed."""
 DIED: Final = "the worker process died, probably for want of memory: try fewer jobs"
 
 
@@ -71,14 +74,22 @@ class Inline:
         return task, simulate(task.cell, task.pairs)
 
 
+@dataclass(slots=True, eq=False)
+class _Worker:
+    """One process, its end of the pipe, and the tasks that it holds: it runs the first."""
+
+    process: SpawnProcess
+    pipe: "Connection[tuple[Cell, tuple[int, ...]], Done]"
+    tasks: deque[Task] = field(default_factory=deque)
+
+
 @dataclass(slots=True)
 class Processes:
     """Worker processes of this machine, kept warm; use it within ``processes``."""
 
     workers: int
-    _executor: ProcessPoolExecutor | None = None
-    _futures: dict["Future[Done]", Task] = field(default_factory=dict)
-    _done: list[tuple[Task, Done]] = field(default_factory=list)
+    _running: list[_Worker] = field(default_factory=list)
+    _failed: list[tuple[Task, Done]] = field(default_factory=list)
     _deaths: dict[Task, int] = field(default_factory=dict)
 
     @property
@@ -88,55 +99,60 @@ class Processes:
 
     def submit(self, task: Task) -> None:
         """Take a task."""
-        with interrupts.held():  # by the workers too, which else could be interrupted while they start
-            try:
-                self._futures[self._running().submit(simulate, task.cell, task.pairs)] = task
-            except BrokenProcessPool:
-                self._bury([task])
+        if len(self._running) < self.workers:
+            self._start()
+        worker = min(self._running, key=lambda worker: len(worker.tasks))
+        worker.tasks.append(task)
+        with suppress(OSError):  # a worker that has died is found where its results are waited for
+            worker.pipe.send((task.cell, task.pairs))
 
     def next(self) -> tuple[Task, Done]:
         """Wait for one of the tasks to be done."""
-        while not self._done:
-            finished, _ = wait(self._futures, return_when=FIRST_COMPLETED)
-            lost = []
-            for future in finished:
-                task = self._futures.pop(future)
-                try:
-                    self._done.append((task, future.result()))
-                except BrokenProcessPool:
-                    lost.append(task)
-            if lost:
-                self._bury(lost)
-        return self._done.pop()
+        while not self._failed:
+            pipes = {worker.pipe: worker for worker in self._running}
+            worker = pipes[wait(list(pipes))[0]]  # type: ignore[index]
+            try:
+                done = worker.pipe.recv()
+            except (EOFError, OSError):
+                self._bury(worker)
+            else:
+                return worker.tasks.popleft(), done
+        return self._failed.pop()
 
     def stop(self) -> None:
-        """End the workers, whatever they are doing."""
-        if self._executor is not None:
-            workers = list((self._executor._processes or {}).values())
-            self._executor.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                worker.terminate()
-            for worker in workers:
-                worker.join()
-        self._executor = None
+        """End the workers, whatever they are doing: they have nothing to leave in order."""
+        with interrupts.deferred():
+            _end(self._running)
+            self._running.clear()
 
-    def _running(self) -> ProcessPoolExecutor:
-        if self._executor is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._executor = ProcessPoolExecutor(self.workers, mp_context=spawn, initializer=ignore_interrupts)
-        return self._executor
+    def _start(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        with interrupts.held():  # by the worker too, which else could be interrupted while it starts
+            ours, theirs = spawn.Pipe()
+            process = spawn.Process(target=serve, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()  # so that the pipe ends with the worker
+            self._running.append(_Worker(process, ours))
 
-    def _bury(self, lost: list[Task]) -> None:
-        """A worker died, and with it the pool: start another, and deal what was under way anew."""
-        lost += self._futures.values()
-        self._futures.clear()
-        self.stop()
-        for task in lost:
-            self._deaths[task] = deaths = self._deaths.get(task, 0) + 1
-            if deaths < MOST_DEATHS:
-                self.submit(task)
-            else:
-                self._done.append((task, Done({}, dict.fromkeys(task.pairs, DIED), 0.0)))
+    def _bury(self, worker: _Worker) -> None:
+        """Deal the tasks of a worker that died anew."""
+        self._running.remove(worker)
+        _end([worker])
+        if worker.tasks:
+            self._deaths[worker.tasks[0]] = deaths = self._deaths.get(worker.tasks[0], 0) + 1
+            if deaths >= MOST_DEATHS:
+                task = worker.tasks.popleft()
+                self._failed.append((task, Done({}, dict.fromkeys(task.pairs, DIED), 0.0)))
+        for task in worker.tasks:
+            self.submit(task)
+
+
+def _end(workers: list[_Worker]) -> None:
+    for worker in workers:
+        worker.process.kill()
+    for worker in workers:
+        worker.process.join()
+        worker.pipe.close()
 
 
 @contextmanager
