@@ -39,7 +39,11 @@ _RUN: Final = "one run of the real fleet"
 _STEPS: Final = "step timings of one engine (windtunnel calibrate)"
 _ARGUMENTS: Final = "the engine's start arguments"
 _LOGS: Final = "lengths and times of a real job's log"
+_ROUTERS: Final = "the router's configuration"
+_JOBS: Final = "the job's configuration"
+_PROFILE: Final = "a profile of the router"
 _STATED: Final = (0.8, 1.25)
+_HALF_OR_DOUBLE: Final = (0.5, 2.0)
 _CALIBRATION_H: Final = 1.0
 """Hours of one engine that step timings take; a start of an engine and a run of the fleet take the next two."""
 _START_H: Final = 0.1
@@ -165,6 +169,28 @@ def _stated(scenario: Scenario, index: int, candidate: str) -> Knob:
     )
 
 
+def _number(
+    name: str, value: float, field: str, ends: tuple[float, float], who: str, hours: float = 0.0, fixed: str = ""
+) -> Knob:
+    """A guessed number, and the range it may lie in."""
+    return Knob(name, f"{value:g}", "guessed", who, hours, (field,), (), *ends, value, fixed=fixed)
+
+
+def _factor(
+    name: str,
+    shown: str,
+    fields: dict[str, Any],
+    ends: tuple[float, float],
+    who: str,
+    hours: float = 0.0,
+    fixed: str = "",
+    work: float = 1.0,
+) -> Knob:
+    """Guessed values by their fields, all multiplied by one factor of a range."""
+    at, present = tuple(fields), tuple(fields.values())
+    return Knob(name, shown, "guessed", who, hours, at, present, *ends, 1.0, is_factor=True, work=work, fixed=fixed)
+
+
 def _engines(cell: Cell) -> Iterator[Knob]:
     for kind in cell.fleet:
         here = ".".join(str(part) for part in kind.place)
@@ -225,19 +251,8 @@ def _step_cost(kind: EngineType, cell: Cell, here: str) -> Iterator[Knob]:
     if "prefill_factor" not in own:
         names = [name for name in ("step_ms", "prefill_ms_per_token", "per_sequence_ms") if own.get(name)]
         for name in names:
-            fields = (f"{here}.cost.{name}",)
-            yield Knob(
-                f"{_of(kind)}cost of a step, {name}",
-                f"{own[name]:g}",
-                "guessed",
-                _STEPS,
-                hours,
-                fields,
-                (own[name],),
-                *_STATED,
-                1.0,
-                is_factor=True,
-            )
+            fields = {f"{here}.cost.{name}": own[name]}
+            yield _factor(f"{_of(kind)}cost of a step, {name}", f"{own[name]:g}", fields, _STATED, _STEPS, hours)
         if not names:
             fixed = "a cost model of your own: name its fields under assumptions"
             yield Knob(f"{_of(kind)}cost of a step", str(own["kind"]), "guessed", _STEPS, hours, fixed=fixed)
@@ -308,90 +323,61 @@ def _gpus(cell: Cell) -> float:
     return float(sum(kind.count * kind.engine.tp for kind in cell.fleet))
 
 
+_NETWORK: Final = Knob(
+    "network",
+    "none: a message takes no time",
+    who="ping between router and engines",
+    gpu_hours=0.0,
+    fixed="not modelled; the router's time on the way stands for it",
+)
+
+
 def _around(scenario: Scenario, candidate: str) -> Iterator[Knob]:
+    """What lies between the job and its engines: the network, the router, the caps of the client."""
     cell = scenario.arms[scenario.baseline]
     router = cell.resolved["router"]
-    yield Knob(
-        "network",
-        "none: a message takes no time",
-        who="ping between router and engines",
-        gpu_hours=0.0,
-        fixed="not modelled; the router's time on the way stands for it",
-    )
-    overhead = router["overhead_s"]
-    yield Knob(
-        "router: time on the way, s",
-        f"{overhead:g}",
-        "guessed",
-        "the router's own metrics",
-        0.0,
-        ("router.overhead_s",),
-        (),
-        0.0,
-        max(0.005, 2 * overhead),
-        overhead,
-    )
-    if decision := router.get("decision"):
-        fields = tuple(f"router.decision.{key}" for key, value in decision.items() if key.endswith("_s") and value)
-        present = tuple(decision[field.rpartition(".")[2]] for field in fields)
-        who = "a profile of the router"
-        yield Knob(
-            "router: cost of a decision",
-            brief(decision),
-            "guessed",
-            who,
-            0.0,
-            fields,
-            present,
-            0.5,
-            2.0,
-            1.0,
-            is_factor=True,
-            fixed="" if fields else "it takes no time",
-        )
-    if telemetry := router.get("telemetry"):
-        read = any(reads(each.router.make_policy()) & {*SIGNALS} for each in _two(scenario, candidate))
-        for key, what in (("period_s", "time between reports, s"), ("delay_s", "age of reports at arrival, s")):
-            value = telemetry[key]
-            low, high = (value / 2, value * 2) if value else (0.0, telemetry["period_s"] / 10)
-            if key == "period_s":
-                low = max(low, *(_jitter(each) for each in _two(scenario, candidate)))
-            fixed = "" if read else "no policy reads reports"
-            who = "the router's configuration"
-            yield Knob(
-                f"router: {what}",
-                f"{value:g}",
-                "guessed",
-                who,
-                0.0,
-                (f"router.telemetry.{key}",),
-                (),
-                low,
-                high,
-                value,
-                fixed=fixed,
-            )
+    yield _NETWORK
+    way = router["overhead_s"]
+    ends = 0.0, max(0.005, 2 * way)
+    yield _number("router: time on the way, s", way, "router.overhead_s", ends, "the router's own metrics")
+    yield from _decisions(router.get("decision") or {})
+    yield from _reports(router.get("telemetry") or {}, _two(scenario, candidate))
     yield from _ties(scenario, candidate)
-    caps = {key: value for key, value in cell.resolved["client"].items() if key in _CAPS and value is not None}
-    for key, value in caps.items():
-        yield Knob(
-            f"client: {key}",
-            str(value),
-            "guessed",
-            "the job's configuration",
-            0.0,
-            (f"client.{key}",),
-            (value,),
-            *_STATED,
-            1.0,
-            is_factor=True,
-        )
-    if not caps:
-        fixed = "without a cap there is no number to vary: name one under assumptions"
-        yield Knob("client: sessions under way", "no cap", "guessed", "the job's configuration", 0.0, fixed=fixed)
+    yield from _caps(cell.resolved["client"])
+
+
+def _decisions(decision: dict[str, Any]) -> Iterator[Knob]:
+    """What a choice costs the router, where the scenario says that it costs anything."""
+    if decision:
+        fields = {f"router.decision.{key}": value for key, value in decision.items() if key.endswith("_s") and value}
+        fixed = "" if fields else "it takes no time"
+        yield _factor("router: cost of a decision", brief(decision), fields, _HALF_OR_DOUBLE, _PROFILE, fixed=fixed)
+
+
+def _reports(telemetry: dict[str, Any], cells: list[Cell]) -> Iterator[Knob]:
+    """How often engines report to the router, and how old a report is when it arrives."""
+    if not telemetry:
+        return
+    fixed = "" if any(reads(each.router.make_policy()) & {*SIGNALS} for each in cells) else "no policy reads reports"
+    least = {"period_s": max(map(_jitter, cells)), "delay_s": 0.0}
+    for key, what in (("period_s", "time between reports, s"), ("delay_s", "age of reports at arrival, s")):
+        value = telemetry[key]
+        low, high = (value / 2, value * 2) if value else (0.0, telemetry["period_s"] / 10)
+        ends = max(low, least[key]), high
+        yield _number(f"router: {what}", value, f"router.telemetry.{key}", ends, _ROUTERS, fixed=fixed)
 
 
 _CAPS: Final = ("max_sessions_in_flight", "max_sessions_per_engine", "max_groups_in_flight")
+
+
+def _caps(client: dict[str, Any]) -> Iterator[Knob]:
+    """How many sessions or groups the client keeps under way."""
+    caps = {key: client[key] for key in client if key in _CAPS and client[key] is not None}
+    for key, value in caps.items():
+        yield _factor(f"client: {key}", str(value), {f"client.{key}": value}, _STATED, _JOBS)
+    if not caps:
+        fixed = "without a cap there is no number to vary: name one under assumptions"
+        yield Knob("client: sessions under way", "no cap", "guessed", _JOBS, 0.0, fixed=fixed)
 
 
 def _two(scenario: Scenario, candidate: str) -> list[Cell]:
@@ -443,45 +429,24 @@ def _workload(cell: Cell) -> Iterator[Knob]:
             fixed = "a session has one turn"
         elif key == "arrivals" and not any(each in value for each in ("groups_per_s", "rate_scale")):
             fixed = "it has no rate"
-        yield Knob(
-            f"workload: {key}",
-            brief(value),
-            "guessed",
-            _LOGS,
-            0.0,
-            (f"workload.{key}",),
-            (value,),
-            *_STATED,
-            1.0,
-            is_factor=True,
-            work=1.25 if key == "turns" else 1.0,
-            fixed=fixed,
-        )
+        work = 1.25 if key == "turns" else 1.0
+        fields = {f"workload.{key}": value}
+        yield _factor(f"workload: {key}", brief(value), fields, _STATED, _LOGS, fixed=fixed, work=work)
 
 
 def _noise(scenario: Scenario) -> Iterator[Knob]:
     noise = scenario.arms[scenario.baseline].noise
+    who, hours = "the same run repeated", _gpus(scenario.arms[scenario.baseline]) * _RUN_H
     for name, what in (("engine_speed_sigma", "speed of engines"), ("step_sigma", "times of steps")):
         value = getattr(noise, name)
-        who = "the same run repeated"
-        yield Knob(
-            f"noise of the {what}",
-            f"{value:g}",
-            "guessed",
-            who,
-            _gpus(scenario.arms[scenario.baseline]) * _RUN_H,
-            (f"fleet.noise.{name}",),
-            (),
-            0.0,
-            max(0.05, 2 * value),
-            value,
-        )
+        ends = 0.0, max(0.05, 2 * value)
+        yield _number(f"noise of the {what}", value, f"fleet.noise.{name}", ends, who, hours)
     published = scenario.real_run_noise == 0.018
     shown = f"{scenario.real_run_noise:.1%}" + (" (a rollout step's wall time, NeMo-RL 3663)" if published else "")
     yield Knob(
         "one real run: noise",
         shown,
         "measured" if published else "guessed",
-        "the same run repeated",
+        who,
         fixed="it moves the number of real pairs (part 11), no simulated ratio; 1.8 % to 15 % are published",
     )

@@ -18,7 +18,7 @@ from sim.report.table import number
 from sim.review._assumptions import regions
 from sim.review._gather import Evidence
 from sim.review._judge import MOST_OUTSIDE
-from sim.review._sensitivity import Grid, Sensitivity
+from sim.review.sensitivity import Grid, Sensitivity
 
 MOST_ENGINES = 4
 """Engines of a timeline in the page; ``windtunnel timeline`` has more of them, and a trace of all."""

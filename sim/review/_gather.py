@@ -25,7 +25,7 @@ from sim.review._assumptions import regions
 from sim.review._checks import verify
 from sim.review._knobs import Knob
 from sim.review._model import Check, Sealed
-from sim.review._sensitivity import Centre, Sensitivity, registered, study
+from sim.review.sensitivity import Centre, Sensitivity, registered, study
 from sim.rng import Streams
 from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
 from sim.stats import Ratio

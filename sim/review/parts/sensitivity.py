@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
-from sim.review._sensitivity import Bar, Sensitivity, Worth
 from sim.review.parts._words import counted
+from sim.review.sensitivity import Bar, Sensitivity, Worth
 from sim.stats.sensitivity import Estimate
 
 FIRST = 5

@@ -17,10 +17,10 @@ from sim.report.contrast import Lines
 from sim.review import _risks
 from sim.review._knobs import Knob
 from sim.review._risks import by_pair, conditions, threshold
-from sim.review._sensitivity import Bar, BreakEven, End, Sensitivity
 from sim.review.parts.opposite import arguments, disconfirming, opposite
 from sim.review.parts.risk import risk
 from sim.review.parts.threats import threats
+from sim.review.sensitivity import Bar, BreakEven, End, Sensitivity
 from sim.stats.sensitivity import Estimate
 from tests.sim.review.test_record import TIGHT
 

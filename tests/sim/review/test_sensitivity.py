@@ -23,12 +23,18 @@ from sim.errors import ScenarioError
 from sim.log.frames import read_logs
 from sim.replication import replicate
 from sim.report.contrast import Lines
-from sim.review import _sensitivity
 from sim.review._assumptions import assumptions
 from sim.review._conditions import conditions
 from sim.review._knobs import scaled
 from sim.review.parts._widths import widths
 from sim.review.parts.sensitivity import flips_said
+from sim.review.sensitivity import Centre
+from sim.review.sensitivity._bars import bars_of
+from sim.review.sensitivity._break_evens import break_evens
+from sim.review.sensitivity._joint import DRAWS, joint_of
+from sim.review.sensitivity._runs import Runs
+from sim.review.sensitivity._study import MOST_PAIRS, afford
+from sim.stats.sensitivity import Estimate
 from sim.sweep import run
 from sim.validation import RecordedRow
 
@@ -108,8 +114,8 @@ def runs(tmp_path: Path, *entries: str, metric: str = "samples_per_s", room: int
     result = run(scenario, out=tmp_path / "out")
     paired = result.comparison("group", metric).paired
     arms = result.arms["sample"], result.arms["group"]
-    centre = _sensitivity.Centre(scenario, "group", "client.key_scope", paired, arms, 0.05, 2, 6)
-    made = _sensitivity.Runs(centre, 2, out=tmp_path / "out", jobs=1, fresh=False, progress=None)
+    centre = Centre(scenario, "group", "client.key_scope", paired, arms, 0.05, 2, 6)
+    made = Runs(centre, 2, out=tmp_path / "out", jobs=1, fresh=False, progress=None)
     return made, [each for each in assumptions(scenario, "group", "client.key_scope") if each.is_varied]
 
 
@@ -216,22 +222,22 @@ def test_page_one_without_a_flip(exact, drawn) -> None:
 
 def test_an_end_too_wide_to_decide_is_no_flip(drawn) -> None:
     """The same ratio with an interval of two fifths; one that lies below the smallest effect of interest decides."""
-    wide = _sensitivity.Estimate(0.9, 0.7, 1.1, 2)
-    centre = _sensitivity.Centre(drawn.scenario, "group", "x", drawn.primary.paired, (None, None), 0.05, 8, 6)
+    wide = Estimate(0.9, 0.7, 1.1, 2)
+    centre = Centre(drawn.scenario, "group", "x", drawn.primary.paired, (None, None), 0.05, 8, 6)
     assert centre.decide(wide) == "undecided"
-    assert centre.decide(_sensitivity.Estimate(0.9, 0.89, 0.91, 2)) == "DO NOT RUN"
-    assert centre.decide(_sensitivity.Estimate(0.9, 0.8, 1.0, 2)) == "DO NOT RUN"
-    assert centre.decide(_sensitivity.Estimate(1.3, 1.1, 1.5, 2)) == "RUN"
-    assert centre.decide(_sensitivity.Estimate(0.9, None, None, 1)) == "undecided"
+    assert centre.decide(Estimate(0.9, 0.89, 0.91, 2)) == "DO NOT RUN"
+    assert centre.decide(Estimate(0.9, 0.8, 1.0, 2)) == "DO NOT RUN"
+    assert centre.decide(Estimate(1.3, 1.1, 1.5, 2)) == "RUN"
+    assert centre.decide(Estimate(0.9, None, None, 1)) == "undecided"
 
 
 def test_where_lower_is_better_it_is_all_turned_around(tmp_path: Path) -> None:
     """The same world in its makespan: ratios are inverted, the decision and the bad side are not."""
     made, knobs = runs(tmp_path, PLANTED, *QUIET, metric="makespan_s")
-    bars = _sensitivity._bars(made, knobs)
+    bars = bars_of(made, knobs)
     ends = next(each.ends for each in bars if each.knob.fields[0].endswith("per_sequence_ms"))
     assert [end.ratio.ratio for end in ends] == pytest.approx([1 / ratio(0.2e-3), 1 / ratio(4e-3)], rel=1e-8)
-    root = next(each for each in _sensitivity._break_evens(made, bars, []) if each.line == "worse")
+    root = next(each for each in break_evens(made, bars, []) if each.line == "worse")
     assert root.loses == "above"
     assert root.bracket[0] <= BREAK_EVEN_MS <= root.bracket[1]
 
@@ -315,19 +321,19 @@ def test_nothing_is_varied_where_nothing_is_asked_for(tmp_path: Path) -> None:
 def test_a_long_scenario_is_cut_down_or_left_alone(exact) -> None:
     """By the number of requests, whatever the machine; a number of pairs that is asked for is run all the same."""
     arms = tuple(exact.result.arms[name] for name in ("sample", "group"))
-    centre = _sensitivity.Centre(exact.scenario, "group", "client.key_scope", exact.primary.paired, arms, 0.05, 4, 6)
+    centre = Centre(exact.scenario, "group", "client.key_scope", exact.primary.paired, arms, 0.05, 4, 6)
     knobs = [each for each in exact.assumptions if each.is_varied]
     sizes = conditions(exact.cell("sample"), "client.key_scope", 6, 1)
     more = replace(centre, pairs=100)
-    assert _sensitivity._afford(more, knobs, sizes, None) == (_sensitivity.MOST_PAIRS, True)
-    assert _sensitivity._afford(centre, knobs, sizes, None) == (4, True)
+    assert afford(more, knobs, sizes, None) == (MOST_PAIRS, True)
+    assert afford(centre, knobs, sizes, None) == (4, True)
     long = replace(more, requests=5_000)
-    pairs, whole = _sensitivity._afford(long, knobs, sizes, None)
+    pairs, whole = afford(long, knobs, sizes, None)
     assert not whole
-    assert 2 <= pairs < _sensitivity.MOST_PAIRS
-    said = _sensitivity._afford(replace(more, requests=500_000), knobs, sizes, None)
+    assert 2 <= pairs < MOST_PAIRS
+    said = afford(replace(more, requests=500_000), knobs, sizes, None)
     assert said.startswith("not searched: 4 settings x 2 arms x 2 pairs of 500,000 requests are 8,000,000 requests")
-    assert _sensitivity._afford(replace(more, requests=500_000), knobs, sizes, 5) == (5, True)
+    assert afford(replace(more, requests=500_000), knobs, sizes, 5) == (5, True)
 
 
 def test_an_assumption_about_what_is_asked_is_refused(tmp_path: Path) -> None:
@@ -340,12 +346,12 @@ def test_an_assumption_about_what_is_asked_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
     """A prompt that no engine has room for, at the low end; the other end has its bar."""
     made, knobs = runs(tmp_path, "{field: fleet.engine.kv_tokens, range: [2000, 20000]}", *QUIET, room=17000)
-    bars = _sensitivity._bars(made, knobs)
+    bars = bars_of(made, knobs)
     room = next(each for each in bars if each.knob.fields[0].endswith("kv_tokens"))
     assert [end.level for end in room.ends] == [20000]
     assert any("kv_tokens 2,000 cannot be run: " in each for each in made.notes)
     before = len(made.notes)
-    assert _sensitivity._joint(made, [room], 2).spread.draws < _sensitivity.DRAWS
+    assert joint_of(made, [room], 2).spread.draws < DRAWS
     [said] = [*made.notes][before:]
     assert re.match(r"[1-9]\d? of 20 draws cannot be run; the first: a draw of all assumptions cannot be run: ", said)
 
