@@ -34,7 +34,7 @@ from typing import Any, Final
 import polars as pl
 
 from sim.errors import ScenarioError
-from sim.export import is_run_order, replacing
+from sim.export import replacing
 from sim.log.record import STATUS
 
 SCHEMA: Final = "windtunnel.results/1"
@@ -120,8 +120,8 @@ def write(path: Path, header: Header, requests: pl.DataFrame) -> None:
 def read_folder(folder: Path, apart_from: Container[Path] = ()) -> list[Run]:
     """Every results file below a folder, by name; ScenarioError where there is none.
 
-    JSON lines of another schema are none: traces, and logs that were kept with the results.
-    Left out are files of ``apart_from`` (absolute paths) and copies of the order of runs.
+    JSON lines of another schema and tables of other columns are none: traces, the order of runs, logs that were kept
+    with the results. Left out are files of ``apart_from`` (absolute paths).
     """
     if not folder.exists():
         raise ScenarioError(f"no results: {folder} does not exist")
@@ -133,13 +133,29 @@ def read_folder(folder: Path, apart_from: Container[Path] = ()) -> list[Run]:
 
 
 def _is_results(path: Path) -> bool:
-    if path.suffix == ".jsonl" and path.is_file() and not path.name.startswith("."):
-        return not _is_of_another_kind(path)
-    is_table = path.is_file() and path.suffix in (".parquet", ".csv") and not path.name.startswith(".")
-    return is_table and not (path.suffix == ".csv" and is_run_order(path))
+    if not path.is_file() or path.name.startswith("."):
+        return False
+    if path.suffix == ".jsonl":
+        return not _has_another_schema(path)
+    return path.suffix in (".parquet", ".csv") and (_header_of(path).is_file() or not _has_other_columns(path))
 
 
-def _is_of_another_kind(path: Path) -> bool:
+def _header_of(table: Path) -> Path:
+    """The file beside a table that holds its header."""
+    return table.with_suffix(".header.json")
+
+
+def _has_other_columns(table: Path) -> bool:
+    """Whether the columns are not those of requests: the order of runs, a table of one's own. Unreadable is no such."""
+    try:
+        is_parquet = table.suffix == ".parquet"
+        columns = set(pl.read_parquet_schema(table) if is_parquet else pl.read_csv(table, n_rows=0).columns)
+    except (OSError, pl.exceptions.PolarsError):
+        return False
+    return not columns.issuperset(NEEDED)
+
+
+def _has_another_schema(path: Path) -> bool:
     """Whether the first line is JSON of another schema, or of none: a trace, a log. What cannot be read is no such."""
     try:
         with path.open("rb") as file:
@@ -159,7 +175,7 @@ def read(path: Path) -> Run:
             header, rows = _header(f"{path}:1", first), [_request(f"{path}:{at}", row) for at, row in lines]
             frame = pl.DataFrame(rows, schema=REQUESTS, orient="row")
         else:
-            beside = path.with_suffix(".header.json")
+            beside = _header_of(path)
             if not beside.is_file():
                 raise ScenarioError(f"{path}: its header is missing: {beside.name} beside it")
             header = _header(str(beside), json.loads(beside.read_bytes()))

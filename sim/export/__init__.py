@@ -3,7 +3,6 @@
 from sim.export._arms import fleet_size
 from sim.export._check import check_export, read_manifest, warnings
 from sim.export._manifest import MANIFEST
-from sim.export._order import is_run_order
 from sim.export._starts import Start, changed_lines, starts
 from sim.export._write import FORMATS, Plan, export, replacing
 
@@ -16,7 +15,6 @@ __all__ = [
     "check_export",
     "export",
     "fleet_size",
-    "is_run_order",
     "read_manifest",
     "replacing",
     "starts",

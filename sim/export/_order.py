@@ -11,7 +11,6 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 from sim.rng import Streams
@@ -41,12 +40,6 @@ def _orders(arms: Sequence[str], seed: int) -> Iterator[list[str]]:
 def trace_name(form: str, pair: int) -> str:
     """Name of the trace of a pair."""
     return f"{form}-{pair}.jsonl"
-
-
-def is_run_order(path: Path) -> bool:
-    """Whether a file is an order of runs, ticked off or not: its first line begins as one does."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.readline().strip().startswith(",".join(HEAD))
 
 
 def run_order(

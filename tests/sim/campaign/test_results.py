@@ -208,3 +208,19 @@ def test_lines_of_another_schema_are_no_results(path):
         beside.write_text(first + "\n")
         with pytest.raises(ScenarioError, match=f"router.jsonl:1: .*{says}"):
             campaign.read_folder(path.parent)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_tables_of_other_columns_are_no_results(path, suffix):
+    """A table of one's own beside them; requests whose header is missing, and a table that cannot be read, are told."""
+    run = campaign.read(path)
+    beside = path.with_name(f"power{suffix}")
+    write = pl.DataFrame.write_parquet if suffix == ".parquet" else pl.DataFrame.write_csv
+    write(pl.DataFrame({"second": [0, 1], "watts": [310.0, 402.5]}), beside)
+    assert [each.path for each in campaign.read_folder(path.parent)] == [path]
+    write(run.requests, beside)
+    with pytest.raises(ScenarioError, match=f"power{suffix}: its header is missing: power.header.json beside it"):
+        campaign.read_folder(path.parent)
+    beside.write_bytes(b"")
+    with pytest.raises(ScenarioError, match=f"power{suffix}: its header is missing"):
+        campaign.read_folder(path.parent)
