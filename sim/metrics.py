@@ -290,7 +290,8 @@ _WORK = (
         "share",
         "lower",
         "engines",
-        "Idle engine-seconds after an engine's last work, over all engine-seconds of the run.",
+        "Idle engine-seconds after an engine's last work, over all engine-seconds of the run; also those in which "
+        "another engine has a queue, which the ledger's line of the same name leaves out.",
         (pl.col("end_s") - pl.col("start_s")).filter(pl.col("kind") == "tail").sum()
         / (pl.col("end_s") - pl.col("start_s")).sum(),
     ),

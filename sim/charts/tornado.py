@@ -26,6 +26,9 @@ SAME, FLIPS, OPEN = "same decision", "decision flips", "undecided"
 _COLOURS: Final = {SAME: PLAIN, FLIPS: BAD, OPEN: UNSURE}
 DECISIONS: Final = {"RUN": GOOD, "DO NOT RUN": BAD, OPEN: UNSURE}
 _BEYOND: Final = "; grey: outside the calibrated region"
+_CUT: Final = "; cut at the edge where they reach far beyond the bars"
+REACH: Final = 1.5
+"""Factor beyond the bars up to which their intervals are shown: few pairs can make one very wide."""
 _BAR: Final = 26
 """Height of one end, with room for its value."""
 
@@ -42,8 +45,10 @@ def tornado(bars: pl.DataFrame, title: str, *, centre: float, lines: list[float]
     # Ends stand one below the other, so that two on the same side do not hide each other.
     drawn = _marked(bars).with_columns(centre=pl.lit(centre), place=pl.int_range(pl.len()).over("assumption"))
     most = int(drawn["place"].to_numpy().max()) + 1
-    known = [value for name in ("ratio", "lo", "hi") for value in bars[name].drop_nulls()] + [centre, *lines]
-    scale = alt.Scale(type="log", domain=[min(known) * 0.99, max(known) * 1.01], nice=False)
+    known = [*bars["ratio"].drop_nulls(), centre, *lines]
+    least, farthest = min([*bars["lo"].drop_nulls(), *known]), max([*bars["hi"].drop_nulls(), *known])
+    low, high = max(least, min(known) / REACH), min(farthest, max(known) * REACH)
+    scale = alt.Scale(type="log", domain=[low * 0.99, high * 1.01], nice=False)
     y = alt.Y("assumption:N", title=None, sort=names, axis=alt.Axis(labelLimit=320, grid=True, tickBand="extent"))
     offset = alt.YOffset("place:O", sort=list(range(most)))
     colour = alt.Color(
@@ -62,7 +67,7 @@ def tornado(bars: pl.DataFrame, title: str, *, centre: float, lines: list[float]
     rods = base.mark_bar(height=12).encode(
         x=x, x2="centre:Q", y=y, yOffset=offset, color=_grey(colour), tooltip=[*told, "outcome", "outside"]
     )
-    spans = base.mark_rule(strokeWidth=1.5, color=NEUTRAL).encode(
+    spans = base.mark_rule(strokeWidth=1.5, color=NEUTRAL, clip=True).encode(
         x=alt.X("lo:Q", scale=scale), x2="hi:Q", y=y, yOffset=offset
     )
     labels = base.mark_text(align="left").encode(
@@ -72,6 +77,7 @@ def tornado(bars: pl.DataFrame, title: str, *, centre: float, lines: list[float]
     subtitle = (
         "bars: from the ratio as things stand; thin: 95 %; dashed: no change, and the smallest effect of interest"
     )
+    subtitle += _CUT if (low, high) != (least, farthest) else ""
     subtitle += _BEYOND if drawn["outside"].any() else ""
     layers = alt.layer(*rules, rods, spans, labels)
     height = _BAR * most * len(names)

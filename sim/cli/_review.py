@@ -31,8 +31,16 @@ from sim.cli import _complete, _options
 @click.option(
     "--sensitivity-pairs",
     type=click.IntRange(0, 1_000_000),
-    help="Pairs of each setting at which an assumption is varied; 0: none is. By default as many as a budget of "
-    "requests allows, up to 16.",
+    help="Pairs of each setting at which an assumption is varied; 0: none is. By default as many as "
+    "--sensitivity-requests allow, up to 16.",
+)
+@click.option(
+    "--sensitivity-requests",
+    type=click.IntRange(min=1),
+    default=2_500_000,
+    show_default=True,
+    help="Requests to simulate at other settings: two pairs everywhere first, then more where the decision is nearest "
+    "to a flip.",
 )
 @_options.every_core
 @click.option(
@@ -57,6 +65,7 @@ def review(
     harm: float,
     interest: float,
     sensitivity_pairs: int | None,
+    sensitivity_requests: int,
     jobs: int | None,
     folder: Path | None,
     out: Path,
@@ -96,11 +105,14 @@ def review(
                 fresh=fresh,
                 progress=lambda done, total: progress.update(task, completed=done, total=total),
                 sensitivity_pairs=sensitivity_pairs,
+                sensitivity_requests=sensitivity_requests,
                 told=lambda says: progress.console.print(says, highlight=False, soft_wrap=True),
             )
         command = reproduce(scenario, evidence, sets, lines)
         command += ["--ablation", ablation] if ablation else []
         command += [] if sensitivity_pairs is None else ["--sensitivity-pairs", str(sensitivity_pairs)]
+        if sensitivity_requests != reviews.BUDGET:
+            command += ["--sensitivity-requests", str(sensitivity_requests)]
         found = reviews.review_of(evidence, shlex.join(command))
         place = where or out / made.name / "review"
         written = reviews.write(found, reviews.figures(evidence), place)

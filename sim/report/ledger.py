@@ -4,7 +4,8 @@
 
 The lines are those of ``sim.log.account``, which divides every engine-second between the first submission and the end
 of the last step. A last step may outlive the last answer, where a batch was formed for a request that had ended;
-``after_end`` takes that time off again, as a negative number. Nothing is left over: sums are taken in whole
+``after_end`` takes that time off again, as a negative number. Idle time while another engine has a queue is
+``idle_queue``, also after an engine's last work; the metric ``tail_idle_share`` counts that in its tail. Nothing is left over: sums are taken in whole
 nanoseconds and a sum that does not close is an error, not a residual line.
 """
 
@@ -27,7 +28,7 @@ SAYS: Final = {
     "host": "host, between steps",
     "idle_queue": "idle, another engine has a queue",
     "idle_client": "idle, waiting for clients",
-    "idle_tail": "idle, after the last work",
+    "idle_tail": "idle, after the last work, no queue elsewhere",
     "down": "down",
     AFTER: "steps after the last answer (taken off)",
 }

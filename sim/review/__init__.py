@@ -9,8 +9,10 @@ from sim.review._model import Check, Judgement, Line, Part, Review, Sealed, Tabl
 from sim.review._page import findings, review_of
 from sim.review._render import html, markdown, write
 from sim.review.parts.rule import rule_of
+from sim.review.sensitivity import BUDGET
 
 __all__ = [
+    "BUDGET",
     "Across",
     "Check",
     "Evidence",

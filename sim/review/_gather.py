@@ -25,7 +25,7 @@ from sim.review._assumptions import regions
 from sim.review._checks import verify
 from sim.review._knobs import Knob
 from sim.review._model import Check, Sealed
-from sim.review.sensitivity import Centre, Sensitivity, registered, study
+from sim.review.sensitivity import BUDGET, Centre, Sensitivity, registered, study
 from sim.rng import Streams
 from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
 from sim.stats import Ratio
@@ -206,12 +206,13 @@ def gather(
     fresh: bool = False,
     progress: Callable[[int, int], None] | None = None,
     sensitivity_pairs: int | None = 0,
+    sensitivity_requests: int = BUDGET,
     told: Callable[[str], None] | None = None,
 ) -> Evidence:
     """Run the arms, or take what is stored, and look at it from all sides.
 
-    ``sensitivity_pairs``: of every setting at which an assumption is varied; None: as many as a budget of requests
-    allows. ``told`` hears beforehand how many runs that takes.
+    ``sensitivity_pairs``: of every setting at which an assumption is varied; None: as many as ``sensitivity_requests``
+    allow. ``told`` hears beforehand how many runs that takes.
     """
     check_lines(lines)
     base = scenario.baseline
@@ -241,9 +242,18 @@ def gather(
         (arms[base], arms[candidate]),
         lines.interest,
         pairs,
-        max(int(each.requests["pair"].eq(0).sum()) for each in tables.values()),
+        max(int(each.requests.group_by("pair").len()["len"].to_numpy().max(initial=0)) for each in tables.values()),
     )
-    varied, not_varied = study(centre, sensitivity_pairs, out=out, jobs=jobs, fresh=fresh, told=told, progress=progress)
+    varied, not_varied = study(
+        centre,
+        sensitivity_pairs,
+        requests=sensitivity_requests,
+        out=out,
+        jobs=jobs,
+        fresh=fresh,
+        told=told,
+        progress=progress,
+    )
     return Evidence(
         scenario=scenario,
         baseline=base,

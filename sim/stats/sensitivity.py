@@ -241,7 +241,15 @@ class Spread:
     @property
     def half(self) -> float:
         """Half of the 95 % width of the log ratio."""
-        return float(stdtrit(max(self.draws - 1, 1), (1 + LEVEL) / 2)) * self.sd
+        return self._width(self.sd)
+
+    @property
+    def most(self) -> float:
+        """The same with the noise of the pairs counted as spread."""
+        return self._width((self.sd**2 + self.noise**2) ** 0.5)
+
+    def _width(self, sd: float) -> float:
+        return float(stdtrit(max(self.draws - 1, 1), (1 + LEVEL) / 2)) * sd
 
 
 def spread(moved: Sequence[Floats]) -> Spread | None:

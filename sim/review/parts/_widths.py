@@ -38,10 +38,19 @@ def _inputs(ev: Evidence) -> Width:
     if found is None:
         return Width("input uncertainty", "not quantified", f"assumptions were {ev.no_sensitivity}{said}")
     if found.joint is None or ratio is None:
-        apart = max((bar.width for bar in found.bars), default=0.0)
-        what = f"no joint draw; the widest of {len(found.bars)} assumptions alone moves the ratio by that{said}"
-        return Width("input uncertainty", f"±{math.expm1(apart):.1%} or more" if found.bars else "not quantified", what)
+        told = {each.knob.id for each in found.worth}  # the others have pairs enough for a rank alone
+        close = [bar.width for bar in found.bars if bar.knob.id in told]
+        what = f"no joint draw; the widest of {len(close)} assumptions alone moves the ratio by that{said}"
+        apart = f"±{math.expm1(max(close)):.1%} or more" if close else "not quantified"
+        return Width("input uncertainty", apart, what)
     own = found.joint.spread
+    if not own.sd:
+        low, high = (ratio * math.exp(sign * own.most) for sign in (-1, 1))
+        what = (
+            f"{own.draws} draws of all {len(found.bars)} assumptions over their ranges (Latin hypercube) differ by no "
+            f"more than {found.joint.pairs} pairs each do by chance; more pairs tell them apart{said}"
+        )
+        return Width("input uncertainty", f"no wider than {low:.3f} to {high:.3f}", what)
     low, high = (ratio * math.exp(own.mean + sign * own.half) for sign in (-1, 1))
     what = (
         f"95 % of {own.draws} draws of all {len(found.bars)} assumptions over their ranges (Latin hypercube), "

@@ -1,12 +1,13 @@
 """Part 9: which assumption would turn the answer, where, and which to measure first."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review.parts._words import counted
-from sim.review.sensitivity import Bar, Sensitivity, Worth
+from sim.review.sensitivity import Bar, Budget, Sensitivity, Worth
 from sim.stats.sensitivity import Estimate
 
 FIRST = 5
@@ -21,7 +22,7 @@ def sensitivity(ev: Evidence) -> Part:
     tables = [
         Table(
             "9.1",
-            f"Assumptions at their ends, {found.pairs} pairs each; {found.runs:,} further runs in all",
+            f"Assumptions at their ends, {_pairs_said(found)}; {found.runs:,} further runs in all",
             HEAD,
             list(_bars(found.bars)),
             NOTE,
@@ -34,20 +35,23 @@ def sensitivity(ev: Evidence) -> Part:
     if found.grid is not None:
         tables.append(_grid(found))
     tables.append(_worth(found))
-    return Part(9, "Sensitivity", list(_text(ev, found)), tables, figures=("tornado", "decision_map"))
+    return Part(9, "Sensitivity", list(text(ev, found)), tables, figures=("tornado", "decision_map"))
 
 
-HEAD = ("id", "assumption", "as it stands", "value", "ratio", "95 %", "change", "95 % ", "decision", "")
+HEAD = ("id", "assumption", "as it stands", "value", "ratio", "95 %", "change", "95 % ", "pairs", "decision", "")
 NOTE = (
     "simulated, under the random numbers of the centre; change: the ratio there over the ratio as things stand, "
     "pair by pair; 1 exactly: nothing moves"
 )
 
 
-def _text(ev: Evidence, found: Sensitivity) -> Iterator[str]:
+def text(ev: Evidence, found: Sensitivity) -> Iterator[str]:
+    """What the tables say, in sentences."""
     as_it_stands = {"undecided": "undecided by its interval", "RUN": "RUN", "DO NOT RUN": "DO NOT RUN"}[found.centre]
     yield f"As things stand the ratio of {ev.primary.metric} says: {as_it_stands}."
     yield f"Which assumption flips that? {flips_said(ev, found)}"
+    if found.budget is not None:
+        yield _extent(found, found.budget)
     yield from (f"{each.says}." for each in found.break_evens)
     best = [each for each in found.worth if each.loss > 0]
     if best:
@@ -55,6 +59,32 @@ def _text(ev: Evidence, found: Sensitivity) -> Iterator[str]:
     else:
         yield "Measuring no single assumption would change what is worth doing, as far as its range goes."
     yield from (f"{each}." for each in found.notes)
+
+
+def _pairs_said(found: Sensitivity) -> str:
+    """How many pairs an end has, in a few words."""
+    counts = {end.ratio.pairs for bar in found.bars for end in bar.ends}
+    if found.budget is None or len(counts) < 2:
+        return f"{found.pairs if found.budget is None else min(counts, default=found.pairs)} pairs each"
+    return f"{min(counts)} to {max(counts)} pairs"
+
+
+def _extent(found: Sensitivity, budget: Budget) -> str:
+    """What was searched, how closely, and what was not."""
+    ends = [end.ratio.pairs for bar in (*found.bars, *found.conditions) for end in bar.ends]
+    counted_ends = ", ".join(f"{count} with {pairs} pairs" for pairs, count in sorted(Counter(ends).items()))
+    left = [
+        "the joint draw" if found.joint is None else "",
+        "the map of two" if found.grid is None else "",
+        f"the ends of {', '.join(each.name for each in found.missed)}" if found.missed else "",
+    ]
+    left = [each for each in left if each]
+    short = f" Not reached: {'; '.join(left)}." if left and budget.is_over else ""
+    return (
+        f"Searched with {budget.spent:,} of {budget.limit:,} requests: of {len(ends)} ends of assumptions and sizes "
+        f"{counted_ends}, those with more that lie nearest to a flip. {min(ends)} pairs rank an end and seldom decide "
+        f"it.{short}"
+    )
 
 
 def sizes_said(ev: Evidence, found: Sensitivity) -> str:
@@ -74,31 +104,59 @@ def flips_said(ev: Evidence, found: Sensitivity) -> str:
             for bar, end in found.flips[:FIRST]
         ]
         more = len(found.flips) - len(parts)
-        return f"It becomes {'; '.join(parts)}{f'; {more} more are in the table' if more > 0 else ''}."
+        return f"It becomes {'; '.join(parts)}{f'; {more} more are in the table' if more > 0 else ''}.{_unknown(found)}"
     if not found.bars:
         return "None was varied: no assumption of this scenario has a range."
     count = len(found.bars)
-    ends = [(bar, end) for bar in found.bars for end in bar.ends if end.ratio.log is not None]
+    every = [(bar, end) for bar in found.bars for end in bar.ends if end.ratio.log is not None]
+    most = max(end.ratio.pairs for _, end in every)
+    ends = every if found.budget is None else [each for each in every if each[1].ratio.pairs == most]
     if found.centre == "undecided":
         bar, end = max(ends, key=lambda each: abs(each[1].change.log or 0.0))
         return (
             f"The interval decides nothing that could flip. Of {count} assumptions {bar.knob.name} moves the ratio "
-            f"most: {_ratio(end.ratio)} at {end.value}."
+            f"most: {_ratio(end.ratio)} at {end.value}.{_unknown(found)}"
         )
     towards_less = (found.centre == "RUN") != ev.is_lower_better
     bar, end = (min if towards_less else max)(ends, key=lambda each: each[1].ratio.log or 0.0)
-    still_open = sum(end.decision == "undecided" for _, end in ends)
-    if still_open == len(ends):
+    still_open = sum(end.decision == "undecided" for _, end in every)
+    if still_open == len(every):
         return (
             f"Cannot be told: at all {still_open} ends of {counted(count, 'assumption')} the interval is too wide to "
-            f"decide; more pairs narrow it (--sensitivity-pairs). Nearest comes {bar.knob.name}: ratio "
-            f"{_ratio(end.ratio)} at {end.value}."
+            f"decide; more pairs narrow it ({_option(found)}). Nearest comes {bar.knob.name}: ratio "
+            f"{_ratio(end.ratio)} at {end.value}.{_unknown(found, of_ends=False)}"
         )
-    said = f" At {still_open} of {len(ends)} ends the interval is too wide to decide." if still_open else ""
+    if still_open or found.missed:
+        return (
+            f"None is found that does, one at a time: {len(every) - still_open} of {len(every)} ends of "
+            f"{counted(count, 'assumption')} keep the decision{_too_wide(found, still_open)}. Nearest comes "
+            f"{bar.knob.name}: ratio {_ratio(end.ratio)} at {end.value}.{_unknown(found, of_ends=False)}"
+        )
     return (
         f"None of {count} does within its range, one at a time. Nearest comes {bar.knob.name}: ratio "
-        f"{_ratio(end.ratio)} at {end.value}.{said}"
+        f"{_ratio(end.ratio)} at {end.value}."
     )
+
+
+def _too_wide(found: Sensitivity, ends: int) -> str:
+    return f", at {ends} the interval is too wide to tell (more pairs narrow it: {_option(found)})" if ends else ""
+
+
+def _option(found: Sensitivity) -> str:
+    return "--sensitivity-pairs" if found.budget is None else "--sensitivity-requests"
+
+
+def _unknown(found: Sensitivity, *, of_ends: bool = True) -> str:
+    """What a sentence about flips leaves open; empty where every end was searched with the same pairs."""
+    if found.budget is None:
+        return ""
+    still_open = sum(end.decision == "undecided" for bar in found.bars for end in bar.ends)
+    ends = sum(len(bar.ends) for bar in found.bars)
+    said = f" At {still_open} of {ends} ends the interval is too wide to tell." if still_open and of_ends else ""
+    if found.missed:
+        names = ", ".join(each.id for each in found.missed)
+        said += f" Not searched: {counted(len(found.missed), 'assumption')} ({names}; {_option(found)})."
+    return said
 
 
 def _ratio(found: Estimate) -> str:
@@ -118,6 +176,7 @@ def _bars(bars: tuple[Bar, ...]) -> Iterator[Row]:
                 end.value,
                 *_written(end.ratio),
                 *(("1 exactly", "–") if is_still else _written(end.change)),
+                str(end.ratio.pairs),
                 end.decision,
                 "FLIPS" if end.flips else "",
             )

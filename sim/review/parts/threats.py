@@ -30,7 +30,7 @@ def _internal(ev: Evidence) -> Iterator[str]:
         yield f"Internal: which assumption would turn the decision is not known ({ev.no_sensitivity})."
     else:
         turned = list(dict.fromkeys(bar.knob.name for bar, _ in ev.sensitivity.flips))
-        said = f"{len(turned)} of {len(ev.sensitivity.bars)} assumptions turn the decision"
+        said = f"{len(turned)} of {len(ev.sensitivity.bars)} assumptions that were varied turn the decision"
         yield f"Internal: {said} within their ranges{': ' + ', '.join(turned) if turned else ''}."
         still = [each.id for each in ev.assumptions if not each.is_varied and each.basis != "measured"]
         yield (

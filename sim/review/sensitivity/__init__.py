@@ -15,6 +15,7 @@ gives the same numbers on any machine.
 
 from sim.review.sensitivity._bars import Bar, End
 from sim.review.sensitivity._break_evens import BreakEven
+from sim.review.sensitivity._budget import BUDGET, Budget
 from sim.review.sensitivity._centre import Centre
 from sim.review.sensitivity._grid import Grid, Tile
 from sim.review.sensitivity._joint import Joint
@@ -22,8 +23,10 @@ from sim.review.sensitivity._study import Sensitivity, registered, study
 from sim.review.sensitivity._worth import Worth
 
 __all__ = [
+    "BUDGET",
     "Bar",
     "BreakEven",
+    "Budget",
     "Centre",
     "End",
     "Grid",

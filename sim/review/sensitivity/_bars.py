@@ -1,7 +1,7 @@
 """The tornado: each assumption, or size, at its ends, the ratio and the decision there."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sim.review._judge import Decision
@@ -44,19 +44,30 @@ class Bar:
         return max((abs(each.change.log or 0.0) for each in self.ends), default=0.0)
 
 
-def bars_of(runs: Runs, knobs: Sequence[Knob]) -> list[Bar]:
+def bars_of(runs: Runs, knobs: Sequence[Knob], pairs: int) -> list[Bar]:
     """Both arms at all ends of these; one of which no end can be run has no bar."""
-    asked = [(knob, level) for knob in knobs for level in knob.ends]
+    ends = _ends(runs, [(knob, level) for knob in knobs for level in knob.ends], pairs)
+    bars = [Bar(knob, tuple(end for of, end in ends if of is knob)) for knob in knobs]
+    return [each for each in bars if each.ends]
+
+
+def closer(runs: Runs, bars: Sequence[Bar], ends: Iterable[tuple[Knob, End]], pairs: int) -> list[Bar]:
+    """The same bars with more pairs at some of their ends."""
+    asked = [(knob, end.level) for knob, end in ends]
+    new = {(knob.id, end.value): end for knob, end in _ends(runs, asked, pairs)}
+    return [replace(bar, ends=tuple(new.get((bar.knob.id, end.value), end) for end in bar.ends)) for bar in bars]
+
+
+def _ends(runs: Runs, asked: Sequence[tuple[Knob, Level]], pairs: int) -> list[tuple[Knob, End]]:
     settings = [knob.settings(level) for knob, level in asked]
-    found = runs.at(settings, [f"{knob.name} {knob.shown(level)}" for knob, level in asked])
-    ends: dict[str, list[End]] = {knob.id: [] for knob in knobs}
-    here = runs.centre.decided
+    found = runs.at(settings, [f"{knob.name} {knob.shown(level)}" for knob, level in asked], pairs)
+    here, ends = runs.centre.decided, []
     for (knob, level), said, each in zip(asked, settings, found, strict=True):
         if each is not None:
             decided = runs.centre.decide(each[0])
             flips = "undecided" not in (here, decided) and here != decided
-            ends[knob.id].append(End(level, knob.shown(level), said, *each[:2], decided, flips, runs.far(said)))
-    return [Bar(knob, tuple(ends[knob.id])) for knob in knobs if ends[knob.id]]
+            ends.append((knob, End(level, knob.shown(level), said, *each[:2], decided, flips, runs.far(said))))
+    return ends
 
 
 def points_of(centre: Centre, bar: Bar) -> dict[float, Estimate]:

@@ -1,7 +1,7 @@
 """Where a ratio crosses 1, or the smallest effect of interest, closed in on by further runs."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -52,8 +52,11 @@ class _Root:
     bracket: tuple[float, float]
 
 
-def break_evens(runs: Runs, bars: Sequence[Bar], sizes: Sequence[Bar]) -> list[BreakEven]:
-    """Sizes and then assumptions, first where the ratio is 1; some rounds of runs close in on all at once."""
+def break_evens(runs: Runs, bars: Sequence[Bar], sizes: Sequence[Bar], pairs: int) -> list[BreakEven]:
+    """Sizes and then assumptions, first where the ratio is 1.
+
+    Rounds of runs with so many pairs close in on all at once, as long as the budget has enough for a round.
+    """
     centre = runs.centre
     worth = 1 / (1 + centre.interest) if centre.is_lower_better else 1 + centre.interest
     roots = [
@@ -74,15 +77,19 @@ def break_evens(runs: Runs, bars: Sequence[Bar], sizes: Sequence[Bar]) -> list[B
     def respond(levels: Floats, which: Any) -> Floats:
         picked = [roots[i].bar.knob for i in which]
         at = [round(x) if knob.is_whole else float(x) for knob, x in zip(picked, levels.tolist(), strict=True)]
-        settings = [knob.settings(level) for knob, level in zip(picked, at, strict=True)]
-        names = [f"{knob.name} {knob.shown(level)}" for knob, level in zip(picked, at, strict=True)]
-        gaps = []
-        for i, level, each in zip(which, at, run_or_centre(runs, settings, names), strict=True):
-            if each is not None:
-                asked[i][float(level)] = each
-            log = None if each is None else each.log
-            gaps.append(np.nan if log is None else log - np.log(roots[i].at))
-        return np.array(gaps)
+        known = [_near(asked[i], level) for i, level in zip(which, at, strict=True)]
+        new = [place for place, each in enumerate(known) if each is None]
+        settings = [picked[place].settings(at[place]) for place in new]
+        if settings and runs.buy(settings, pairs):
+            names = [f"{picked[place].name} {picked[place].shown(at[place])}" for place in new]
+            for place, each in zip(new, run_or_centre(runs, settings, names, pairs), strict=True):
+                known[place] = each
+                if each is not None:
+                    asked[which[place]][float(at[place])] = each
+        logs = [None if each is None else each.log for each in known]
+        return np.array(
+            [np.nan if log is None else log - np.log(roots[i].at) for i, log in zip(which, logs, strict=True)]
+        )
 
     narrow(respond, [each.bracket for each in roots], ROUNDS)
     found = []
@@ -93,6 +100,11 @@ def break_evens(runs: Runs, bars: Sequence[Bar], sizes: Sequence[Bar]) -> list[B
         if where is not None:
             found.append(_break_even(centre, root, where))
     return found
+
+
+def _near(points: Mapping[float, Estimate], level: float) -> Estimate | None:
+    """What is known at a level, but for the last bits of a float."""
+    return next((found for at, found in points.items() if math.isclose(at, level, rel_tol=1e-12)), None)
 
 
 def _crossed(

@@ -28,7 +28,7 @@ class Centre:
     pairs: int
     """That both arms have."""
     requests: int
-    """Of a replication, in the arm that has more."""
+    """Of a replication, in the arm and the pair that have most."""
 
     @property
     def metric(self) -> str:

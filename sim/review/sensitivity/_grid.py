@@ -33,8 +33,8 @@ class Grid:
     tiles: tuple[Tile, ...]
 
 
-def grid_of(runs: Runs, bars: Sequence[Bar]) -> Grid | None:
-    """None where fewer than two assumptions move anything."""
+def grid_of(runs: Runs, bars: Sequence[Bar], pairs: int) -> Grid | None:
+    """None where fewer than two assumptions move anything, or the budget has not enough for all of it."""
     moving = sorted((each for each in bars if each.width > 0), key=lambda each: -each.width)[:2]
     if len(moving) < 2:
         return None
@@ -42,9 +42,11 @@ def grid_of(runs: Runs, bars: Sequence[Bar]) -> Grid | None:
     levels = [_levels(each) for each in moving]
     asked = list(product(*levels))
     settings = [{**knobs[0].settings(one), **knobs[1].settings(other)} for one, other in asked]
+    if not runs.buy(settings, pairs):
+        return None
     shown = [(_shown(knobs[0], one), _shown(knobs[1], other)) for one, other in asked]
     names = [f"{knobs[0].name} {one} with {knobs[1].name} {other}" for one, other in shown]
-    found = run_or_centre(runs, settings, names)
+    found = run_or_centre(runs, settings, names, pairs)
     tiles = [
         Tile(said, each, runs.centre.decide(each), runs.far(there))
         for said, there, each in zip(shown, settings, found, strict=True)

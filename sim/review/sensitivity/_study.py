@@ -1,6 +1,6 @@
 """All of it, as far as a budget of requests goes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,17 +11,16 @@ from sim.review._judge import Decision
 from sim.review._knobs import Knob
 from sim.review.sensitivity._bars import Bar, End, bars_of
 from sim.review.sensitivity._break_evens import MOST_ROOTS, ROUNDS, BreakEven, break_evens
+from sim.review.sensitivity._budget import BUDGET, LEAST_REQUESTS, Budget
 from sim.review.sensitivity._centre import Centre
 from sim.review.sensitivity._grid import CORNERS, Grid, grid_of
 from sim.review.sensitivity._joint import DRAWN_PAIRS, DRAWS, Joint, joint_of
+from sim.review.sensitivity._nearest import SCREENED, Search, likely, nearest_first
 from sim.review.sensitivity._runs import Progress, Runs
 from sim.review.sensitivity._worth import Worth, worth_of
 
-BUDGET: Final = 300_000
-"""Requests of all settings together, where no number of pairs is asked for: half a minute or so of one core."""
-LEAST_REQUESTS: Final = 20
-"""What a replication counts for at least: it has to be built and stored."""
 MOST_PAIRS: Final = 16
+"""Of a setting, where nobody says how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +28,7 @@ class Sensitivity:
     """What was varied, and what it did."""
 
     pairs: int
+    """Of a setting; where they are not alike, the most that any has."""
     runs: int
     """Replications of both arms that it took."""
     centre: Decision
@@ -43,6 +43,10 @@ class Sensitivity:
     joint: Joint | None
     notes: tuple[str, ...]
     """What could not be run, or was left out, and why."""
+    budget: Budget | None = None
+    """Where it has not gone to the same number of pairs everywhere: what there was, and what was spent."""
+    missed: tuple[Knob, ...] = ()
+    """Assumptions with a range that the budget did not reach."""
 
     @property
     def flips(self) -> list[tuple[Bar, End]]:
@@ -59,56 +63,26 @@ def study(
     fresh: bool = False,
     told: Callable[[str], None] | None = None,
     progress: Progress | None = None,
+    requests: int = BUDGET,
 ) -> tuple[Sensitivity | None, str]:
-    """All of it, and why there is none. ``pairs`` a setting; None: as a budget allows; 0: nothing is run."""
+    """All of it, or why there is none. ``pairs`` a setting; None: as ``requests`` allow; 0: nothing is run."""
     if pairs == 0:
         return None, "not searched: no pairs were asked for (windtunnel review --sensitivity-pairs)"
     if centre.paired.ratio is None:
         return None, f"not searched: {centre.metric} has no ratio ({centre.paired.reason})"
     known = [each for each in registered(centre) if each.is_varied]
-    policies = (centre.scenario.arms[name].router.policy for name in (centre.scenario.baseline, centre.candidate))
-    sizes = conditions(
-        centre.scenario.arms[centre.scenario.baseline],
-        centre.change,
-        centre.requests,
-        max(each.min_engines for each in policies),
-    )
-    planned = afford(centre, known, sizes, pairs)
-    if isinstance(planned, str):
-        return None, planned
-    count, is_whole = planned
-    sizes = sizes if is_whole else []
-    runs = Runs(centre, count, out=out, jobs=jobs, fresh=fresh, progress=progress)
-    ends = sum(len(each.ends) for each in (*known, *sizes))
-    more = f", and up to {MOST_ROOTS * ROUNDS + CORNERS + DRAWS} more settings for break-evens, map and joint draw"
+    sizes = _sizes(centre)
     say = told or (lambda _: None)
-    say(
-        f"sensitivity: {ends} settings of {len(known)} assumptions and {len(sizes)} sizes x 2 arms x {count} pairs = "
-        f"{2 * ends * count:,} runs" + (more if is_whole else "")
-    )
-    bars = bars_of(runs, known)
-    others = bars_of(runs, sizes)
-    roots = break_evens(runs, bars, others) if is_whole else []
-    grid = grid_of(runs, bars) if is_whole else None
-    joint = joint_of(runs, bars, min(count, DRAWN_PAIRS)) if is_whole else None
-    notes = list(runs.notes)
-    if not is_whole:
-        notes.append(
-            f"{centre.requests:,} requests a replication leave room for the ends of assumptions alone within "
-            f"{BUDGET:,} requests: no sizes, break-evens, map and joint draw; --sensitivity-pairs makes them"
-        )
-    return Sensitivity(
-        pairs=count,
-        runs=runs.done,
-        centre=centre.decided,
-        bars=tuple(sorted(bars, key=lambda each: -each.width)),
-        conditions=tuple(sorted(others, key=lambda each: -each.width)),
-        break_evens=tuple(roots),
-        grid=grid,
-        worth=tuple(worth_of(centre, bars)),
-        joint=joint,
-        notes=tuple(notes),
-    ), ""
+    budget = Budget(requests if pairs is None else None)
+    runs = Runs(centre, out=out, jobs=jobs, fresh=fresh, progress=progress, budget=budget)
+    alike = min(MOST_PAIRS if pairs is None else pairs, centre.pairs)
+    if budget.holds(_whole(runs, [*known, *sizes], alike)):
+        budget.limit = None
+        return _alike(runs, known, sizes, alike, say), ""
+    found = nearest_first(runs, likely(known, len(centre.scenario.assumptions)), sizes, alike, say)
+    if known and not found.bars:
+        return None, _too_long(runs, likely(known, len(centre.scenario.assumptions))[0])
+    return _put_together(runs, found, alike), ""
 
 
 def registered(centre: Centre) -> list[Knob]:
@@ -116,22 +90,61 @@ def registered(centre: Centre) -> list[Knob]:
     return assumptions(centre.scenario, centre.candidate, centre.change)
 
 
-def afford(centre: Centre, known: list[Knob], sizes: list[Knob], pairs: int | None) -> tuple[int, bool] | str:
-    """Pairs a setting, and whether there is room for more than the ends of assumptions; or why there is none."""
-    there = centre.pairs
-    if pairs is not None:
-        return min(pairs, there), True
-    each = 2 * max(centre.requests, LEAST_REQUESTS)
-    ends = float(sum(len(knob.ends) * max(knob.work, 1.0) for knob in known))
-    extra = sum(len(knob.ends) * max(knob.work, 1.0) for knob in sizes) + MOST_ROOTS * ROUNDS + CORNERS
-    drawn = DRAWS * DRAWN_PAIRS
-    whole = int((BUDGET / each - drawn) / max(ends + extra, 1.0))
-    if whole >= 2:
-        return min(whole, MOST_PAIRS, there), True
-    alone = int(BUDGET / each / max(ends, 1.0))
-    if alone >= 2:
-        return min(alone, MOST_PAIRS, there), False
+def _sizes(centre: Centre) -> list[Knob]:
+    arms = [centre.scenario.arms[name] for name in (centre.scenario.baseline, centre.candidate)]
+    least = max(each.router.policy.min_engines for each in arms)
+    return conditions(arms[0], centre.change, centre.requests, least)
+
+
+def _whole(runs: Runs, knobs: Sequence[Knob], pairs: int) -> int:
+    """Requests of everything with so many pairs, break-evens and draws at their most."""
+    ends = runs.price((knob.settings(level) for knob in knobs for level in knob.ends), pairs)
+    others = (MOST_ROOTS * ROUNDS + CORNERS) * pairs + DRAWS * min(pairs, DRAWN_PAIRS)
+    return ends + 2 * others * max(runs.centre.requests, LEAST_REQUESTS)
+
+
+def _alike(
+    runs: Runs, known: Sequence[Knob], sizes: Sequence[Knob], pairs: int, say: Callable[[str], None]
+) -> Sensitivity:
+    """Everything with the same number of pairs."""
+    ends = sum(len(each.ends) for each in (*known, *sizes))
+    say(
+        f"sensitivity: {ends} settings of {len(known)} assumptions and {len(sizes)} sizes x 2 arms x {pairs} pairs = "
+        f"{2 * ends * pairs:,} runs, and up to {MOST_ROOTS * ROUNDS + CORNERS + DRAWS} more settings for break-evens, "
+        "map and joint draw"
+    )
+    bars = bars_of(runs, known, pairs)
+    others = bars_of(runs, sizes, pairs)
+    roots = break_evens(runs, bars, others, pairs)
+    grid = grid_of(runs, bars, pairs)
+    joint = joint_of(runs, bars, min(pairs, DRAWN_PAIRS))
+    return _put_together(runs, Search(bars, others, roots, grid, joint), pairs)
+
+
+def _put_together(runs: Runs, found: Search, pairs: int) -> Sensitivity:
+    return Sensitivity(
+        pairs=pairs,
+        runs=runs.done,
+        centre=runs.centre.decided,
+        bars=_widest(found.bars),
+        conditions=_widest(found.sizes),
+        break_evens=tuple(found.break_evens),
+        grid=found.grid,
+        worth=tuple(worth_of(runs.centre, [each for each in found.bars if found.is_close(each)])),
+        joint=found.joint,
+        notes=tuple(runs.notes),
+        budget=None if runs.budget.limit is None else runs.budget,
+        missed=tuple(found.missed),
+    )
+
+
+def _widest(bars: Sequence[Bar]) -> tuple[Bar, ...]:
+    return tuple(sorted(bars, key=lambda each: -each.width))
+
+
+def _too_long(runs: Runs, first: Knob) -> str:
+    price = runs.price([first.settings(level) for level in first.ends], SCREENED)
     return (
-        f"not searched: {ends:.0f} settings x 2 arms x 2 pairs of {centre.requests:,} requests are "
-        f"{int(2 * each * ends):,} requests, more than {BUDGET:,}; --sensitivity-pairs 2 runs them all the same"
+        f"not searched: the ends of {first.name} alone take {price:,} requests with {SCREENED} pairs, more than "
+        f"{runs.budget.limit:,} (--sensitivity-requests)"
     )

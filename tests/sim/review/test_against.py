@@ -261,4 +261,7 @@ def test_threats_are_those_of_this_review(evidence) -> None:
     """Assumptions that turn it are named; those that nobody searched are said not to be known."""
     assert any("is not known (not searched" in each for each in threats(evidence).text)
     found = threats(replace(evidence, sensitivity=varied(0.7, flips=True))).text
-    assert "Internal: 1 of 1 assumptions turn the decision within their ranges: host time of a step." in found
+    assert (
+        "Internal: 1 of 1 assumptions that were varied turn the decision within their ranges: host time of a step."
+        in found
+    )

@@ -33,7 +33,6 @@ from sim.review.sensitivity._bars import bars_of
 from sim.review.sensitivity._break_evens import break_evens
 from sim.review.sensitivity._joint import DRAWS, joint_of
 from sim.review.sensitivity._runs import Runs
-from sim.review.sensitivity._study import MOST_PAIRS, afford
 from sim.stats.sensitivity import Estimate
 from sim.sweep import run
 from sim.validation import RecordedRow
@@ -115,7 +114,7 @@ def runs(tmp_path: Path, *entries: str, metric: str = "samples_per_s", room: int
     paired = result.comparison("group", metric).paired
     arms = result.arms["sample"], result.arms["group"]
     centre = Centre(scenario, "group", "client.key_scope", paired, arms, 0.05, 2, 6)
-    made = Runs(centre, 2, out=tmp_path / "out", jobs=1, fresh=False, progress=None)
+    made = Runs(centre, out=tmp_path / "out", jobs=1, fresh=False, progress=None)
     return made, [each for each in assumptions(scenario, "group", "client.key_scope") if each.is_varied]
 
 
@@ -234,10 +233,10 @@ def test_an_end_too_wide_to_decide_is_no_flip(drawn) -> None:
 def test_where_lower_is_better_it_is_all_turned_around(tmp_path: Path) -> None:
     """The same world in its makespan: ratios are inverted, the decision and the bad side are not."""
     made, knobs = runs(tmp_path, PLANTED, *QUIET, metric="makespan_s")
-    bars = bars_of(made, knobs)
+    bars = bars_of(made, knobs, 2)
     ends = next(each.ends for each in bars if each.knob.fields[0].endswith("per_sequence_ms"))
     assert [end.ratio.ratio for end in ends] == pytest.approx([1 / ratio(0.2e-3), 1 / ratio(4e-3)], rel=1e-8)
-    root = next(each for each in break_evens(made, bars, []) if each.line == "worse")
+    root = next(each for each in break_evens(made, bars, [], 2) if each.line == "worse")
     assert root.loses == "above"
     assert root.bracket[0] <= BREAK_EVEN_MS <= root.bracket[1]
 
@@ -318,24 +317,6 @@ def test_nothing_is_varied_where_nothing_is_asked_for(tmp_path: Path) -> None:
     assert next(part for part in shown.parts if part.number == 9).text[0].startswith("Assumptions were not searched")
 
 
-def test_a_long_scenario_is_cut_down_or_left_alone(exact) -> None:
-    """By the number of requests, whatever the machine; a number of pairs that is asked for is run all the same."""
-    arms = tuple(exact.result.arms[name] for name in ("sample", "group"))
-    centre = Centre(exact.scenario, "group", "client.key_scope", exact.primary.paired, arms, 0.05, 4, 6)
-    knobs = [each for each in exact.assumptions if each.is_varied]
-    sizes = conditions(exact.cell("sample"), "client.key_scope", 6, 1)
-    more = replace(centre, pairs=100)
-    assert afford(more, knobs, sizes, None) == (MOST_PAIRS, True)
-    assert afford(centre, knobs, sizes, None) == (4, True)
-    long = replace(more, requests=5_000)
-    pairs, whole = afford(long, knobs, sizes, None)
-    assert not whole
-    assert 2 <= pairs < MOST_PAIRS
-    said = afford(replace(more, requests=500_000), knobs, sizes, None)
-    assert said.startswith("not searched: 4 settings x 2 arms x 2 pairs of 500,000 requests are 8,000,000 requests")
-    assert afford(replace(more, requests=500_000), knobs, sizes, 5) == (5, True)
-
-
 def test_an_assumption_about_what_is_asked_is_refused(tmp_path: Path) -> None:
     """With one key scope in both arms there would be nothing to review."""
     entry = "{field: client.key_scope, values: [group]}"
@@ -346,7 +327,7 @@ def test_an_assumption_about_what_is_asked_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
     """A prompt that no engine has room for, at the low end; the other end has its bar."""
     made, knobs = runs(tmp_path, "{field: fleet.engine.kv_tokens, range: [2000, 20000]}", *QUIET, room=17000)
-    bars = bars_of(made, knobs)
+    bars = bars_of(made, knobs, 2)
     room = next(each for each in bars if each.knob.fields[0].endswith("kv_tokens"))
     assert [end.level for end in room.ends] == [20000]
     assert any("kv_tokens 2,000 cannot be run: " in each for each in made.notes)
