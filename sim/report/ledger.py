@@ -5,8 +5,8 @@
 The lines are those of ``sim.log.account``, which divides every engine-second between the first submission and the end
 of the last step. A last step may outlive the last answer, where a batch was formed for a request that had ended;
 ``after_end`` takes that time off again, as a negative number. Idle time while another engine has a queue is
-``idle_queue``, also after an engine's last work; the metric ``tail_idle_share`` counts that in its tail. Nothing is left over: sums are taken in whole
-nanoseconds and a sum that does not close is an error, not a residual line.
+``idle_queue``, also after an engine's last work; the metric ``tail_idle_share`` counts that in its tail. Nothing is
+left over: sums are taken in whole nanoseconds and a sum that does not close is an error, not a residual line.
 """
 
 from dataclasses import dataclass
