@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 import simpy
+from simpy.core import EmptySchedule
 from simpy.events import Event
 
 STEP_END: Final = 0
@@ -23,62 +24,62 @@ FORM: Final = 6 << 48
 
 
 class Clock(simpy.Environment):
-    """SimPy's environment, in whole ticks."""
+    """SimPy's environment in whole ticks, with an agenda of calls.
+
+    What happens here is one call of one function, so an entry of the agenda holds that and no event around it; SimPy's
+    own events and processes stand among these entries.
+    """
 
     _now: int
 
     def __init__(self, initial_time: int = 0) -> None:
         super().__init__(initial_time)
-        self.agenda = self._queue
-        """What is to happen, a heap: tick, priority, serial number and event."""
+        self.agenda: list[tuple[int, int, int, Callable[[Any], None], Any]] = self._queue  # type: ignore[assignment]
+        """What is to happen, a heap: tick, priority, serial number, what is called then, and with which value."""
+        self.happening = -1
+        """Serial number of what is happening."""
         self.background = 0
-        """Of it, events of who only watches, and watches as long as anything else is to happen; and events that have
-        come to nothing."""
+        """Of the agenda, calls of who only watches, and watches as long as anything else is to happen; and calls that
+        have come to nothing."""
 
     @property
     def now(self) -> int:
         """The present tick."""
         return self._now
 
+    def at(self, tick: int, priority: int, call: Callable[[Any], None], value: Any = None) -> int:
+        """Call with the value at a tick; ``priority`` is a kind plus an id. Returns the serial number of the call."""
+        serial = next(self._eid)
+        heappush(self.agenda, (tick, priority, serial, call, value))
+        return serial
+
     def run_out(self) -> None:
-        """Let everything happen until nothing is left, as ``run`` does, without its call for each event."""
+        """Let everything happen until nothing is left."""
         agenda = self.agenda
         while agenda:
-            self._now, _, _, event = heappop(agenda)  # type: ignore[assignment]
-            callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
-            for callback in callbacks:
-                callback(event)
+            self._now, _, self.happening, call, value = heappop(agenda)
+            call(value)
+
+    def schedule(self, event: Event, priority: int = 1, delay: int = 0) -> None:  # type: ignore[override]
+        """Let an event of SimPy happen after a delay."""
+        self.at(self._now + delay, priority, _happen, event)
+
+    def step(self) -> None:
+        """Let the next thing happen, as SimPy's ``run`` asks for it."""
+        if not self.agenda:
+            raise EmptySchedule
+        self._now, _, self.happening, call, value = heappop(self.agenda)
+        call(value)
 
 
-class Instant(Event):
-    """Calls back at tick ``at``, with itself and its ``value``; ``priority`` is a kind plus an id.
-
-    Who makes it is the only one that waits on it, so ``callbacks`` is a tuple, made once for many of them.
-    """
-
-    _ok = True
-
-    def __init__(
-        self, env: Clock, at: int, priority: int, callbacks: tuple[Callable[[Event], None]], value: Any = None
-    ) -> None:
-        # As SimPy's own Timeout does, everything is set here, and what ``Environment.schedule`` would push is pushed:
-        # one call for each thing that happens.
-        self.callbacks = callbacks  # type: ignore[assignment]
-        self._value = value
-        heappush(env.agenda, (at, priority, next(env._eid), self))  # type: ignore[misc]
-
-
-def answer(env: Clock, event: Event, priority: int, value: Any) -> None:
-    """Let an event happen now, after all that ends at this instant."""
-    event._ok = True
-    event._value = value
-    env.schedule(event, priority)  # type: ignore[arg-type]
-
-
-def conclude(event: Event, value: Any) -> None:
-    """Let an event happen within the one that is happening: what waits on it is called back before this returns."""
-    event._ok = True
-    event._value = value
+def _happen(event: Event) -> None:
     callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
     for callback in callbacks:
         callback(event)
+    if not event._ok and not event.defused:
+        raise event._value
+
+
+def answer(env: Clock, request: Any) -> None:
+    """Answer a request now, after all that ends at this instant."""
+    env.at(env._now, ANSWER + request.view.id, request.done, request)

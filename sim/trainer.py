@@ -22,10 +22,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from simpy.events import Event
-
 from sim.client._managed import DROP, KEEP, ManagedClient
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.log.record import Log
 from sim.training import TrainingSpec
 
@@ -88,7 +86,6 @@ class Trainer:
         self.rejected = self.aborted = 0
         self.row: list[int] | None = None
         """The row of the step whose weights are being made."""
-        self.deciding, self.trained, self.updated = (self._decide,), (self._trained,), (self._updated,)
         client.trainer = self
 
     def start(self) -> None:
@@ -110,11 +107,11 @@ class Trainer:
     def _wake(self) -> None:
         if not self.is_due:
             self.is_due = True
-            Instant(self.env, self.env._now, SUBMIT, self.deciding)
+            self.env.at(self.env._now, SUBMIT, self._decide)
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
-    def _decide(self, event: Event) -> None:
+    def _decide(self, _: None) -> None:
         self.is_due = False
         self._collect()
         while self._go_on():
@@ -211,9 +208,9 @@ class Trainer:
 
     def _train(self) -> None:
         self.phase = TRAINING
-        Instant(self.env, self.env._now + self._ticks(self.spec.train_s), SUBMIT, self.trained)
+        self.env.at(self.env._now + self._ticks(self.spec.train_s), SUBMIT, self._trained)
 
-    def _trained(self, event: Event) -> None:
+    def _trained(self, _: None) -> None:
         """New weights are there: let requests in flight end, or stand still."""
         how, client = self.spec.update.in_flight, self.client
         if how != "continue":
@@ -230,9 +227,9 @@ class Trainer:
         self.phase = UPDATING
         for engine in self.engines:
             engine.pause()
-        Instant(self.env, self.env._now + self._ticks(self.spec.update.time_s), SUBMIT, self.updated)
+        self.env.at(self.env._now + self._ticks(self.spec.update.time_s), SUBMIT, self._updated)
 
-    def _updated(self, event: Event) -> None:
+    def _updated(self, _: None) -> None:
         """The weights are in place: a new version, and what is held goes on."""
         self.version += 1
         cache = self.spec.update.cache

@@ -81,7 +81,7 @@ SIDEWAYS = {
 """Imports within one floor that are meant, each with its reason."""
 
 ALLOWED = {
-    "simpy": {"sim.engine._runs", "sim.instants", "sim.router", "sim.client", "sim.trainer"},
+    "simpy": {"sim.instants"},
     "polars": {
         "sim.log.frames",
         "sim.log.store",

@@ -10,10 +10,8 @@ Left out: the request of one token by which SGLang's front computes the shared p
 from functools import partial
 from typing import Any
 
-from simpy.events import Event
-
 from sim.engine.request import Request
-from sim.instants import Clock, conclude
+from sim.instants import Clock
 from sim.log.record import FINISHED, UNFINISHED
 
 
@@ -58,8 +56,7 @@ class Front:
         request.arrived = self.env._now
         for part in request.parts:
             part.engine = request.engine
-            part.done = done = Event(self.env)
-            done.callbacks.append(partial(self._ended, request))
+            part.done = partial(self._ended, request)
             self.engine.submit(part)
 
     def abort(self, request: Request) -> None:
@@ -67,8 +64,8 @@ class Front:
         for part in request.parts if isinstance(request, Bundle) else [request]:
             self.engine.abort(part)
 
-    def _ended(self, bundle: Bundle, event: Event) -> None:
-        event._value.done = None
+    def _ended(self, bundle: Bundle, part: Request) -> None:
+        part.done = None
         bundle.left -= 1
         if bundle.left:
             return
@@ -76,7 +73,7 @@ class Front:
         bundle.status = FINISHED if FINISHED in ends else ends[0]
         bundle.reason = bundle.parts[0].reason
         bundle.ended = self.env._now
-        conclude(bundle.done, bundle)
+        bundle.done(bundle)
 
 
 def taken_apart(bundle: Bundle) -> list[Request]:

@@ -17,10 +17,8 @@ Left out: the product's estimate of a sample's size, by which it sets the first 
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from simpy.events import Event
-
 from sim.engine.load import Load
-from sim.instants import TELEMETRY, Clock, Instant
+from sim.instants import TELEMETRY, Clock
 from sim.specs import FeedbackCap
 
 HARSHER: Final = 0.5
@@ -70,15 +68,14 @@ class Controller:
         self.is_queueing = False
         self.is_draining = False
         self.next_cut = spec.cut
-        self.polling = (self._poll,)
 
     def wake(self) -> None:
         """A sample starts: ask the engines from now on, as long as any is in flight."""
         if not self.is_polling:
             self.is_polling = True
-            Instant(self.client.env, self.client.env._now + self.period, TELEMETRY, self.polling)
+            self.client.env.at(self.client.env._now + self.period, TELEMETRY, self._poll)
 
-    def _poll(self, event: Event) -> None:
+    def _poll(self, _: None) -> None:
         self.is_polling = False
         client = self.client
         if client.under_way:

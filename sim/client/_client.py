@@ -12,12 +12,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simpy.events import Event
-
 from policies._content import count
 from policies._protocol import RequestView
 from sim.engine.request import Request
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.log.record import FINISHED, Log
 from sim.router import Routes
 from sim.workload._model import Session, Workload
@@ -107,25 +105,24 @@ class Client:
         self.arrived = 0
         """Groups that arrived so far."""
         self.left = [len(sessions) for sessions in members]
-        self.arriving, self.starting, self.submitting = (self._arrive,), (self._start_next,), (self._submit_next,)
         self.answering = self._answered
         self.finished = [0] * workload.groups
 
     def start(self) -> None:
         """Let the first group arrive at its time."""
         if self.order:
-            Instant(self.env, self.arrivals[self.order[0]], SUBMIT, self.arriving)
+            self.env.at(self.arrivals[self.order[0]], SUBMIT, self._arrive)
 
     # -- groups and sessions -----------------------------------------------------------------------------------------
 
-    def _arrive(self, event: Event) -> None:
+    def _arrive(self, _: None) -> None:
         """All groups of this instant arrive, in their order; then the next one is awaited."""
         now, order, arrivals = self.env._now, self.order, self.arrivals
         for at in range(self.arrived, len(order)):
             group = order[at]
             when = arrivals[group]
             if when > now:
-                Instant(self.env, when, SUBMIT, self.arriving)
+                self.env.at(when, SUBMIT, self._arrive)
                 return
             self.arrived = at + 1
             self._begin(group)
@@ -150,9 +147,9 @@ class Client:
         if not left:
             self._write_group(group, now)
         if self.backlog and self.under_way < self.cap:
-            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.starting)
+            self.env.at(self.env._now, SUBMIT + 1 + live.index, self._start_next)
 
-    def _start_next(self, event: Event) -> None:
+    def _start_next(self, _: None) -> None:
         if self.backlog and self.under_way < self.cap:
             self._start(self.backlog.popleft())
 
@@ -179,9 +176,6 @@ class Client:
         self.open_requests[number] = request, live
         return request
 
-    def _submit_next(self, event: Event) -> None:
-        self._submit(event._value)
-
     def _answered(self, request: Request) -> None:
         """Write the request down; send the next turn after its delay, or end the session."""
         _, live = self.open_requests.pop(request.view.id)
@@ -193,7 +187,7 @@ class Client:
         live.turn = turn = live.turn + 1
         env = self.env
         delay = round(live.turns[turn].delay_s * self.ticks)
-        Instant(env, env._now + delay, SUBMIT + 1 + live.index, self.submitting, live)
+        env.at(env._now + delay, SUBMIT + 1 + live.index, self._submit, live)
 
     # -- log ---------------------------------------------------------------------------------------------------------
 

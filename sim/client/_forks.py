@@ -10,10 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from simpy.events import Event
-
 from sim.client._client import Live
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.workload._model import Child
 
 
@@ -50,7 +48,6 @@ class Forks:
         """Parents whose next turn waits for children."""
         self.postponed: dict[int, list[int]] = defaultdict(list)
         """By group, children whose time came while their group was suspended."""
-        self.beginning = (self._begin,)
 
     def is_child(self, session: int) -> bool:
         """Whether a session starts out of another one."""
@@ -69,10 +66,9 @@ class Forks:
         for child in self.children.get(live.index, ()):
             if child.after_turn == live.turn:
                 at = client.env._now + round(child.delay_s * client.ticks)
-                Instant(client.env, at, SUBMIT + 1 + child.session, self.beginning, child.session)
+                client.env.at(at, SUBMIT + 1 + child.session, self._begin, child.session)
 
-    def _begin(self, event: Event) -> None:
-        session: int = event._value
+    def _begin(self, session: int) -> None:
         client = self.client
         group = client.group_of[session]
         if group in client.suspended:

@@ -13,8 +13,6 @@ sent again carries prompt and partial answer, the same request id, and the next 
 
 from collections import deque
 
-from simpy.events import Event
-
 from policies._content import count, extend
 from sim.client._bundle import Bundle, taken_apart
 from sim.client._client import Live, Sending
@@ -22,7 +20,7 @@ from sim.client._pool import Pool
 from sim.client._sessions import DUE, NEVER, OPEN, OVER, WAITING, Sessions
 from sim.client._stage import Stage
 from sim.engine.request import Request
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.log.record import ABORTED, FINISHED, Log
 from sim.rng import Streams
 from sim.router import Routes
@@ -64,8 +62,6 @@ class ManagedClient(Sessions):
         self.aborting = 0
         """Requests that are aborted and not answered."""
         self.bundled = self._bundle_answered
-        self.due, self.expiring, self.opening = (self._due,), (self._expire,), (self._open_one,)
-        self.gathering = (self._gather_rest,)
 
     def _make_stage(self, spec: ClientSpec, streams: Streams) -> Stage | None:
         if spec.tokens_per_s is None and spec.turn_s == 0:
@@ -81,27 +77,24 @@ class ManagedClient(Sessions):
     def _started(self, live: Live) -> None:
         if self.time_limit is not None:
             at = self.env._now + self.time_limit
-            Instant(self.env, at, SUBMIT + 1 + live.index, self.expiring, live)
+            self.env.at(at, SUBMIT + 1 + live.index, self._expire, live)
 
     def _finish(self, live: Live, is_finished: bool, is_usable: bool) -> None:
         super()._finish(live, is_finished, is_usable)
         if self.gathers:
-            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.gathering, live.group)
+            self.env.at(self.env._now, SUBMIT + 1 + live.index, self._pass_group, live.group)
 
     def _wait(self, live: Live, delay: int, pool: Pool | None) -> None:
         """The next turn is due after a delay, which may itself wait for a place."""
         live.state = WAITING
         if pool is None or delay == 0:
-            Instant(self.env, self.env._now + delay, SUBMIT + 1 + live.index, self.due, live)
+            self.env.at(self.env._now + delay, SUBMIT + 1 + live.index, self._waited, live)
         else:
             pool.use(delay, live.index, self._waited, live)
 
     def _waited(self, live: Live) -> None:
         if live.state == WAITING:
             self._ready(live)
-
-    def _due(self, event: Event) -> None:
-        self._waited(event._value)
 
     def _ready(self, live: Live) -> None:
         """The delay is over: wait for children, pass the client's processes, and send."""
@@ -160,9 +153,6 @@ class ManagedClient(Sessions):
         for live in first:
             self.bundles[live.index] = bundle
         self.router.route(bundle)
-
-    def _gather_rest(self, event: Event) -> None:
-        self._pass_group(event._value)
 
     def _bundle_answered(self, bundle: Request) -> None:
         assert isinstance(bundle, Bundle)
@@ -285,8 +275,7 @@ class ManagedClient(Sessions):
                 max_tokens=turn.max_tokens - generated,
             )
 
-    def _expire(self, event: Event) -> None:
-        live: Live = event._value
+    def _expire(self, live: Live) -> None:
         if live.state != OVER:
             self._abort(live, EXPIRE)
 
@@ -301,7 +290,4 @@ class ManagedClient(Sessions):
         self.is_open = True
         held, self.held = self.held, []
         for live in held:
-            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.opening, live)
-
-    def _open_one(self, event: Event) -> None:
-        self._send(event._value)
+            self.env.at(self.env._now, SUBMIT + 1 + live.index, self._send, live)

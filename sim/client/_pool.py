@@ -7,9 +7,7 @@ becomes free goes to the next one at that instant.
 from collections import deque
 from typing import Any
 
-from simpy.events import Event
-
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 
 
 class Pool:
@@ -19,21 +17,20 @@ class Pool:
         self.env = env
         self.free = places
         self.queue: deque[tuple[int, int, Any, Any]] = deque()
-        self.ending = (self._end,)
 
     def use(self, duration: int, index: int, then: Any, live: Any) -> None:
         """Hold a place for ``duration`` ticks once one is free, then ``then(live)``; ``index`` orders an instant."""
         if self.free:
             self.free -= 1
-            Instant(self.env, self.env._now + duration, SUBMIT + 1 + index, self.ending, (then, live))
+            self.env.at(self.env._now + duration, SUBMIT + 1 + index, self._end, (then, live))
         else:
             self.queue.append((duration, index, then, live))
 
-    def _end(self, event: Event) -> None:
-        then, live = event._value
+    def _end(self, held: tuple[Any, Any]) -> None:
+        then, live = held
         if self.queue:
             duration, index, *follower = self.queue.popleft()
-            Instant(self.env, self.env._now + duration, SUBMIT + 1 + index, self.ending, tuple(follower))
+            self.env.at(self.env._now + duration, SUBMIT + 1 + index, self._end, tuple(follower))
         else:
             self.free += 1
         then(live)

@@ -12,13 +12,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from simpy.events import Event
-
 from sim.client._cap import Controller, Polled
 from sim.client._client import Client, Live, Sending
 from sim.client._forks import Forks
 from sim.client._pool import Pool
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.log.record import Log
 from sim.router import Routes
 from sim.specs import ClientSpec, FeedbackCap
@@ -63,7 +61,6 @@ class Sessions(Client):
         """Samples of each group that a trainer can use: finished, or cut off by their time."""
         self.first_attempt: dict[int, int] = {}
         """By group that began anew: the attempt that its requests make first."""
-        self.beginning, self.following = (self._begin_next,), (self._follow,)
 
     # -- groups and sessions -----------------------------------------------------------------------------------------
 
@@ -106,7 +103,7 @@ class Sessions(Client):
         if forks is not None:
             forks.resume(group)
 
-    def _begin_next(self, event: Event) -> None:
+    def _begin_next(self, _: None) -> None:
         if self.group_backlog and self.groups_in_flight < self.group_cap:
             self._begin_now(self.group_backlog.popleft())
 
@@ -189,17 +186,16 @@ class Sessions(Client):
         follower = self.follows.get(group)
         if follower is not None:
             at = now + round(float(self.workload.arrival_s[follower]) * self.ticks)
-            Instant(env, at, SUBMIT, self.following, follower)
+            env.at(at, SUBMIT, self._follow, follower)
 
-    def _follow(self, event: Event) -> None:
-        group: int = event._value
+    def _follow(self, group: int) -> None:
         self.arrivals[group] = self.env._now
         self._begin(group)
 
     def _free_group(self) -> None:
         self.groups_in_flight -= 1
         if self.group_backlog:
-            Instant(self.env, self.env._now, SUBMIT, self.beginning)
+            self.env.at(self.env._now, SUBMIT, self._begin_next)
 
     def _leave_place(self, group: int) -> None:
         """A group gives back its place, or leaves the queue for one."""
@@ -215,7 +211,7 @@ class Sessions(Client):
         self.under_way -= 1
         self.ended += 1
         if self.backlog and self.under_way < self.cap:
-            Instant(self.env, self.env._now, SUBMIT + 1 + live.index, self.starting)
+            self.env.at(self.env._now, SUBMIT + 1 + live.index, self._start_next)
 
     # -- a cap that moves --------------------------------------------------------------------------------------------
 
@@ -231,7 +227,7 @@ class Sessions(Client):
     def refill(self) -> None:
         """Start what may start under a raised cap."""
         for place in range(min(self.cap - self.under_way, len(self.backlog))):
-            Instant(self.env, self.env._now, SUBMIT + 1 + place, self.starting)
+            self.env.at(self.env._now, SUBMIT + 1 + place, self._start_next)
 
     # -- log ---------------------------------------------------------------------------------------------------------
 

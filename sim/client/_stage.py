@@ -9,9 +9,7 @@ wait for them.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from simpy.events import Event
-
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 
 
 class Stage:
@@ -27,14 +25,10 @@ class Stage:
         self.fixed = fixed
         self.then = then
         self.free_at = [0] * (max(processes, default=0) + 1)
-        self.leaving = (self._leave,)
 
     def enter(self, live: Any, request: int, prompt_tokens: int) -> None:
         """Let a turn queue for the process of its request."""
         process = self.processes[request]
         start = max(self.env._now, self.free_at[process])
         self.free_at[process] = end = start + round(prompt_tokens * self.ticks_per_token)
-        Instant(self.env, end + self.fixed, SUBMIT + 1 + live.index, self.leaving, live)
-
-    def _leave(self, event: Event) -> None:
-        self.then(event._value)
+        self.env.at(end + self.fixed, SUBMIT + 1 + live.index, self.then, live)

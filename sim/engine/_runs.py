@@ -9,14 +9,15 @@ enters step i+2, and an idle engine starts at once.
 """
 
 from collections.abc import Callable
-
-from simpy.events import Event
+from typing import Final
 
 from policies._content import Content
 from sim.engine._scheduler import Plan, Scheduler
 from sim.engine.request import Request
-from sim.instants import FORM, STEP_END, Clock, Instant, conclude
+from sim.instants import FORM, STEP_END, Clock
 from sim.log.record import BUSY, Log
+
+NOTHING: Final = -1
 
 
 class Runs:
@@ -39,11 +40,13 @@ class Runs:
         """Of them, steps that the scheduler has accounted for."""
         self.pending: Plan | None = None
         """Decided batch of the next run, where the step under way ends with answers."""
-        self.next_event: Event | None = None
+        self.awaited = NOTHING
+        """Serial number of the call at which it goes on."""
+        self.is_forming = False
+        """Whether that is the decision of this instant, whose completions are done."""
         self.next_step = 0
         self.priority = STEP_END + index
-        self.reaching = (self._reach,)
-        self.forming = (self._form,)
+        self.reaching = self._reach
         self.is_up = True
         self.is_paused = self.is_told = False
         self.is_plain = True
@@ -76,24 +79,30 @@ class Runs:
             self.end_step = step + self.lag
             self.next_step = step
             self._void()
-            self.next_event = Instant(self.env, self.anchor + ticks, self.priority, self.reaching)
+            self.awaited = self.env.at(self.anchor + ticks, self.priority, self.reaching)
 
     def _void(self) -> None:
         """What is awaited comes to nothing; it stays on the agenda, and keeps no run going."""
-        event = self.next_event
-        if event is not None and event.callbacks is not None:
+        if self.awaited != NOTHING:
             self.env.background += 1
+
+    def _decide_last(self, now: int) -> None:
+        """Decide when all else of this instant has happened."""
+        self.is_forming = True
+        self.awaited = self.env.at(now, FORM + self.index, self._form)
 
     # -- boundaries --------------------------------------------------------------------------------------------------
 
-    def _reach(self, event: Event) -> None:
+    def _reach(self, _: None) -> None:
         """A boundary: answer what is complete, start what is decided, decide what comes next."""
-        if event is not self.next_event:
-            self.env.background -= 1
+        env = self.env
+        if env.happening != self.awaited:
+            env.background -= 1
             return
+        self.awaited = NOTHING
         run, scheduler, step, end_step = self.run, self.scheduler, self.next_step, self.end_step
         assert run is not None
-        now = self.env._now
+        now = env._now
         if self.accounted < end_step:
             scheduler.advance(end_step - self.accounted)
             self.accounted = end_step
@@ -101,7 +110,7 @@ class Runs:
             self._let_go()
         if scheduler.ending or scheduler.decodes.next_stop <= run.from_step + step or (step and run.finishing):
             for request in scheduler.complete(run, step, now):
-                conclude(request.done, request)
+                request.done(request)
         if self.lag and step == end_step:
             plan, self.pending = self.pending, None
             self._switch(plan, now)
@@ -109,14 +118,16 @@ class Runs:
                 return
         if self.asked:
             self._obey()
-        agenda = self.env.agenda
+        agenda = env.agenda
         if agenda and agenda[0][0] == now:
-            self.next_event = Instant(self.env, now, FORM + self.index, self.forming)
+            self._decide_last(now)
         else:
             self._decide(now)
 
-    def _form(self, event: Event) -> None:
-        if event is self.next_event:
+    def _form(self, _: None) -> None:
+        if self.env.happening == self.awaited:
+            self.awaited = NOTHING
+            self.is_forming = False
             self._decide(self.env._now)
         else:
             self.env.background -= 1
@@ -142,7 +153,7 @@ class Runs:
             self.end_step = end_step = self.end_step + (1 if self.step_by_step else run.repeat)
             self.next_step = step = end_step - self.lag
             end = self.anchor + step * run.first + run.growth * (step * (step - 1) // 2)
-            self.next_event = Instant(self.env, end, self.priority, self.reaching)
+            self.awaited = self.env.at(end, self.priority, self.reaching)
             return
         elif self.next_step < self.end_step:
             step = self.end_step
@@ -150,7 +161,7 @@ class Runs:
             if plan is None or not scheduler.is_quiet(run, done):
                 self.pending = plan
                 self.next_step = step
-                self.next_event = Instant(self.env, end, self.priority, self.reaching)
+                self.awaited = self.env.at(end, self.priority, self.reaching)
                 return
             for request in run.finishing:
                 if request.first_token < 0:
@@ -192,7 +203,7 @@ class Runs:
         else:
             self.rested += start - self.rested_since
         self.run = plan
-        self.next_event = None
+        self.awaited = NOTHING
         if plan is None:
             self.rested_since = start
         else:
@@ -202,4 +213,4 @@ class Runs:
             self.next_step = step = end_step - self.lag
             if step or start > self.env._now:
                 end = start + step * plan.first + plan.growth * (step * (step - 1) // 2)
-                self.next_event = Instant(self.env, end, self.priority, self.reaching)
+                self.awaited = self.env.at(end, self.priority, self.reaching)

@@ -53,7 +53,7 @@ class Request:
         self.reason = 0
         """Why it failed, a code of the log."""
         self.done: Any = None
-        """The event by which the engine answers the router; one for each attempt."""
+        """Called with the request by the engine that answers it; another object at each try, which tells them apart."""
         self.reply: Any = None
         """Called with the request once it has ended for the client, after all attempts."""
         self.on_first_token: Any = None

@@ -1,6 +1,6 @@
 """An engine as the rest of the fleet sees it: requests go in, and who runs the fleet can stop, change or lose it.
 
-Requests come in through ``submit`` and go out by their ``done`` event; who waits on it is not the engine's business.
+Requests come in through ``submit`` and go out by a call of their ``done``; who hears it is not the engine's business.
 What an engine is told to do between two steps (an abort, a flush, new weights, a pause) takes effect at the first
 boundary from then on, before the next decision: the loop of both products looks there. The jump under way ends there.
 With overlap the step that is decided by then is computed still. An engine that fails is gone at once.
@@ -12,14 +12,13 @@ found from then on, which is what an update of the weights under way needs.
 
 from collections.abc import Callable
 from struct import calcsize, pack_into, unpack_from
-from typing import Any
 
 from policies._content import Content
 from sim.engine import _leaving
-from sim.engine._runs import Runs
+from sim.engine._runs import NOTHING, Runs
 from sim.engine.load import Load
 from sim.engine.request import Request
-from sim.instants import ANSWER, FORM, Instant, answer
+from sim.instants import answer
 from sim.log.record import ABORTED, DOWN, ENGINE_FAILED, ENGINES, FAILED, FLUSH, UNFINISHED
 
 _ROW = calcsize(f"{len(ENGINES)}q")
@@ -45,10 +44,10 @@ class Engine(Runs):
             self._answer(request, FAILED)
         elif not scheduler.accept(request):
             request.ended = now
-            answer(self.env, request.done, ANSWER + request.view.id, request)
+            answer(self.env, request)
         elif self.run is None:
-            if self.next_event is None:
-                self.next_event = Instant(self.env, now, FORM + self.index, self.forming)
+            if self.awaited == NOTHING:
+                self._decide_last(now)
         elif scheduler.is_open:
             if self.pending is None:
                 self._cut(now)
@@ -97,7 +96,7 @@ class Engine(Runs):
         request.status = status
         request.reason = ENGINE_FAILED if status == FAILED else 0
         request.ended = self.env._now
-        answer(self.env, request.done, ANSWER + request.view.id, request)
+        answer(self.env, request)
 
     # -- weights and pauses ------------------------------------------------------------------------------------------
 
@@ -124,8 +123,8 @@ class Engine(Runs):
         """Go on after a pause."""
         self.is_paused = False
         self.is_plain = not self.is_told
-        if self.is_up and self.run is None and self.next_event is None:
-            self.next_event = Instant(self.env, self.env._now, FORM + self.index, self.forming)
+        if self.is_up and self.run is None and self.awaited == NOTHING:
+            self._decide_last(self.env._now)
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
@@ -156,7 +155,9 @@ class Engine(Runs):
         """The run ends here: what of it was begun is written down, what was only decided is not."""
         run, pending = self.run, self.pending
         self._void()
-        self.pending = self.next_event = None
+        self.pending = None
+        self.awaited = NOTHING
+        self.is_forming = False
         self.asked.clear()
         self.leaving.clear()
         if pending is not None:
@@ -265,18 +266,13 @@ class Engine(Runs):
 
     def _interrupt(self, now: int) -> bool:
         """Decide at the first boundary from now on; False if that is here and its completions are done."""
-        if self.run is None or self._is_forming():
+        if self.run is None or self.is_forming:
             return False
         if self.pending is None:
             self._cut(now)
         else:
             self.pending.repeat = 1
         return True
-
-    def _is_forming(self) -> bool:
-        """Whether the completions of this instant are done and a decision is due."""
-        callbacks: Any = None if self.next_event is None else self.next_event.callbacks
-        return callbacks is self.forming
 
     def _is_at_boundary(self, now: int) -> bool:
         """Whether no step is halfway."""

@@ -3,9 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 
-from simpy.events import Event
-
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.router._trip import OVER, Trip
 from sim.router.spec import Decision
 
@@ -28,7 +26,6 @@ class Cores:
         self.candidates = candidates
         self.choose = choose
         self.queue: deque[Trip] = deque()
-        self.finishing = (self._finish,)
 
     def enter(self, trip: Trip) -> None:
         """Decide about a request as soon as a core is free."""
@@ -45,10 +42,9 @@ class Cores:
         if self.per_candidate:
             ticks += self.per_candidate * self.candidates()
         trip.service = service = round(ticks)
-        Instant(self.env, now + service, SUBMIT + trip.request.view.id, self.finishing, trip)
+        self.env.at(now + service, SUBMIT + trip.request.view.id, self._finish, trip)
 
-    def _finish(self, event: Event) -> None:
-        trip: Trip = event._value
+    def _finish(self, trip: Trip) -> None:
         if trip.place != OVER:
             self.choose(trip)
         while self.queue:

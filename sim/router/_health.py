@@ -3,10 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from simpy.events import Event
-
 from sim.engine.shell import Engine
-from sim.instants import FAILURE, TELEMETRY, Clock, Instant
+from sim.instants import FAILURE, TELEMETRY, Clock
 from sim.router._watch import Watch, whisper
 from sim.router.spec import Breaker, Health
 
@@ -73,9 +71,8 @@ class Circuits:
         """By engine: ticks of its failures within the window."""
         self.successes: dict[int, int] = {}
         """By half-open engine: answers in a row."""
-        self.open: dict[int, Event] = {}
-        """By open engine: the event that lets it half open."""
-        self.opening = (self._half_open,)
+        self.open: dict[int, int] = {}
+        """By open engine: serial number of the call that lets it half open."""
 
     def note(self, index: int, is_failure: bool) -> None:
         """An answer came; answers of requests that were sent before it opened change nothing."""
@@ -95,12 +92,11 @@ class Circuits:
 
     def _open(self, index: int) -> None:
         self.forget(index)
-        self.open[index] = Instant(self.env, self.env._now + self.half_open, FAILURE + index, self.opening, index)
+        self.open[index] = self.env.at(self.env._now + self.half_open, FAILURE + index, self._half_open, index)
         self.bar(index, True)
 
-    def _half_open(self, event: Event) -> None:
-        index: int = event._value
-        if self.open.get(index) is event:
+    def _half_open(self, index: int) -> None:
+        if self.open.get(index) == self.env.happening:
             del self.open[index]
             self.successes[index] = 0
             self.bar(index, False)

@@ -3,9 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 
-from simpy.events import Event
-
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.log.record import LIMIT_429, TIMEOUT_408
 from sim.router._trip import OVER, Trip
 from sim.router.spec import Limit
@@ -28,7 +26,6 @@ class Limiter:
         self.go, self.refuse = go, refuse
         self.queue: OrderedDict[int, Trip] = OrderedDict()
         """Who waits, by id of the request, in order of arrival."""
-        self.going, self.expiring = (self._go,), (self._expire,)
 
     def enter(self, trip: Trip) -> None:
         """Let a request go on, wait, or be refused."""
@@ -39,7 +36,7 @@ class Limiter:
         elif len(self.queue) < self.room:
             serial = trip.request.view.id
             self.queue[serial] = trip
-            Instant(self.env, self.env._now + self.patience, SUBMIT + serial, self.expiring, trip)
+            self.env.at(self.env._now + self.patience, SUBMIT + serial, self._expire, trip)
         else:
             self.refuse(trip, LIMIT_429)
 
@@ -55,17 +52,15 @@ class Limiter:
             serial, following = self.queue.popitem(last=False)
             self.env.background += 1
             following.is_admitted = True
-            Instant(self.env, self.env._now, SUBMIT + serial, self.going, following)
+            self.env.at(self.env._now, SUBMIT + serial, self._go, following)
         else:
             self.free += 1
 
-    def _go(self, event: Event) -> None:
-        trip: Trip = event._value
+    def _go(self, trip: Trip) -> None:
         if trip.place != OVER:
             self.go(trip)
 
-    def _expire(self, event: Event) -> None:
-        trip: Trip = event._value
+    def _expire(self, trip: Trip) -> None:
         if self.queue.get(trip.request.view.id) is trip:
             del self.queue[trip.request.view.id]
             self.refuse(trip, TIMEOUT_408)

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from simpy.events import Event
-
-from sim.instants import Clock, Instant
+from sim.instants import Clock
 
 
 class Watch:
@@ -16,14 +14,13 @@ class Watch:
         self.env = env
         self.act = act
         self.priority = priority
-        self.firing = (self._fire,)
 
     def start(self, at: int) -> None:
         """Call for the first time at tick ``at``."""
         self.env.background += 1
-        Instant(self.env, at, self.priority, self.firing)
+        self.env.at(at, self.priority, self._fire)
 
-    def _fire(self, event: Event) -> None:
+    def _fire(self, _: None) -> None:
         env = self.env
         env.background -= 1
         if len(env.agenda) <= env.background:
@@ -37,8 +34,8 @@ def whisper(env: Clock, at: int, priority: int, act: Callable[[Any], None], valu
     """Call ``act`` with the value at a tick, without keeping the run going."""
     env.background += 1
 
-    def fire(_: Event) -> None:
+    def fire(given: Any) -> None:
         env.background -= 1
-        act(value)
+        act(given)
 
-    Instant(env, at, priority, (fire,))
+    env.at(at, priority, fire, value)

@@ -13,13 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from simpy.events import Event
-
 from policies._protocol import Policy
 from sim.engine.request import Request
 from sim.engine.shell import Engine
 from sim.foreign import hears, unwrapped
-from sim.instants import ANSWER, DELIVER, SUBMIT, Clock, Instant
+from sim.instants import ANSWER, DELIVER, SUBMIT, Clock
 from sim.log.record import ABORTED, ENGINE_FAILED, FAILED, FINISHED, NO_ENGINE, RETRIES_EXHAUSTED, Log
 from sim.router._caches import LaggedCaches
 from sim.router._cores import Cores
@@ -28,7 +26,7 @@ from sim.router._limiter import Limiter
 from sim.router._regret import Hindsight, regret
 from sim.router._telemetry import Finished, Telemetry, exact_report
 from sim.router._trip import BACKING_OFF, DECIDING, OVER, SENT, Trip
-from sim.router.plain import Router
+from sim.router.plain import Done, Router
 from sim.router.spec import Around, Moment
 
 GIVEN, PROBED, BROKEN = 1, 2, 4
@@ -65,7 +63,6 @@ class FullRouter(Router):
         """The router's true count of what is in flight on each engine."""
         self.barred = [0] * len(self.views)
         """By engine: who bars it."""
-        self.retrying = (self._again,)
         own_count = around.telemetry.in_flight if around.telemetry else None
         self.counts_at: Moment = own_count.visibility if own_count else "choice"
         self.counts_tokens = own_count is not None and own_count.unit == "tokens"
@@ -159,13 +156,12 @@ class FullRouter(Router):
         self._reach("choice", trip)
         if self.tells_dispatched:
             self.policy.dispatched(view, chosen)
-        request.done = done = Event(self.env)
-        done.callbacks.append(self._answered)
+        request.done = done = self._answered
         if self.on_first_token is not None:
             request.on_first_token = self.on_first_token
             self.silent[view.id] = done
         if self.overhead:
-            Instant(self.env, now + self.overhead, DELIVER + view.id, self.delivering, (trip, done))
+            self.env.at(now + self.overhead, DELIVER + view.id, self._deliver_trip, (trip, done))
         else:
             self._submit(trip)
 
@@ -180,8 +176,8 @@ class FullRouter(Router):
             trip.retry, self.replica, trip.waited, trip.service, age, *hindsight,
         ))  # fmt: skip
 
-    def _deliver(self, event: Event) -> None:
-        trip, done = event._value
+    def _deliver_trip(self, sent: tuple[Trip, Done]) -> None:
+        trip, done = sent
         if trip.request.done is done:
             self._submit(trip)
 
@@ -189,10 +185,9 @@ class FullRouter(Router):
         self._reach("delivery", trip)
         self.engines[trip.request.engine].submit(trip.request)
 
-    def _answered(self, event: Event) -> None:
-        request: Request = event._value
+    def _answered(self, request: Request) -> None:
         if self.silent:
-            self._hear(request, event)
+            self._hear((request, request.done))
         trip = self.trips[request.view.id]
         self._discount_trip(trip)
         if self.circuits and request.status in (FINISHED, FAILED):
@@ -250,10 +245,9 @@ class FullRouter(Router):
         trip.retry += 1
         trip.place = BACKING_OFF
         at = self.env._now + round(wait / self.log.tick_s)
-        Instant(self.env, at, SUBMIT + trip.request.view.id, self.retrying, trip)
+        self.env.at(at, SUBMIT + trip.request.view.id, self._again, trip)
 
-    def _again(self, event: Event) -> None:
-        trip: Trip = event._value
+    def _again(self, trip: Trip) -> None:
         if trip.place == BACKING_OFF:
             trip.request.renew()
             trip.request.engine = -1
@@ -271,10 +265,7 @@ class FullRouter(Router):
         if self.limiter:
             self.limiter.drop(trip)
         now = trip.request.ended = self.env._now
-        Instant(self.env, now, ANSWER + trip.request.view.id, self.refusing, trip)
-
-    def _refused(self, event: Event) -> None:
-        self._end(event._value)
+        self.env.at(now, ANSWER + trip.request.view.id, self._end, trip)
 
     def _end(self, trip: Trip) -> None:
         trip.place = OVER

@@ -9,20 +9,19 @@ Left out: what ``sim.router.full`` adds.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TypeVar
-
-from simpy.events import Event
 
 from policies._protocol import EngineView, FleetView, Policy
 from sim.engine.request import Request
 from sim.engine.shell import Engine
 from sim.foreign import hears
-from sim.instants import ANSWER, DELIVER, Clock, Instant
+from sim.instants import ANSWER, DELIVER, Clock
 from sim.log.record import ABORTED, DECISIONS, FAILED, NO_ENGINE, UNSEEN, Log
 
 T = TypeVar("T")
+Done = Callable[[Request], None]
 
 _ROW = Struct(f"{len(DECISIONS) - len(UNSEEN)}q").pack
 _UNSEEN = Struct(f"{len(UNSEEN)}q").pack(*UNSEEN)
@@ -55,12 +54,11 @@ class Router:
         self.log = log
         self.overhead = overhead
         self.in_flight = 0
-        self.delivering, self.refusing, self.streaming = (self._deliver,), (self._refused,), (self._streamed,)
         self.tells_dispatched = hears(policy, "dispatched")
         self.tells_completed = hears(policy, "completed")
         self.on_first_token = self._stream if hears(policy, "first_token") else None
-        self.silent: dict[int, Event] = {}
-        """Requests of which the policy has yet to hear the first token: their answer's event, by id."""
+        self.silent: dict[int, Done] = {}
+        """Requests of which the policy has yet to hear the first token: their ``done``, by id."""
 
     def start(self) -> None:
         """Show the policy the fleet, before the first request."""
@@ -85,7 +83,7 @@ class Router:
             table.append((view.id, request.attempt, now, -1, code, 0, total, matched, *UNSEEN))
             request.status, request.reason = FAILED, NO_ENGINE
             request.ended = now
-            Instant(self.env, now, ANSWER + view.id, self.refusing, request)
+            self.env.at(now, ANSWER + view.id, self._refused, request)
             return
         request.engine = index = chosen.index
         in_flight = chosen.in_flight
@@ -94,39 +92,36 @@ class Router:
         self.in_flight = total + 1
         if self.tells_dispatched:
             self.policy.dispatched(view, chosen)
-        request.done = done = Event(self.env)
-        done.callbacks.append(self._answered)
+        request.done = done = self._answered  # a method looked up anew is another object
         if self.on_first_token is not None:
             request.on_first_token = self.on_first_token
             self.silent[view.id] = done
         if self.overhead:
-            Instant(self.env, now + self.overhead, DELIVER + view.id, self.delivering, (request, done))
+            self.env.at(now + self.overhead, DELIVER + view.id, self._deliver, (request, done))
         else:
             self.engines[index].submit(request)
 
-    def _deliver(self, event: Event) -> None:
-        request, done = event._value
+    def _deliver(self, sent: tuple[Request, Done]) -> None:
+        request, done = sent
         if request.done is done:
             self.engines[request.engine].submit(request)
 
-    def _answered(self, event: Event) -> None:
-        request: Request = event._value
+    def _answered(self, request: Request) -> None:
         if self.silent:
-            self._hear(request, event)
+            self._hear((request, request.done))
         self._discount(request)
         request.reply(request)
 
     def _discount(self, request: Request) -> None:
         """What was sent is in flight no more."""
-        request.done = None  # the event holds the request: without this the two would keep each other alive
+        request.done = None
         engine = self.views[request.engine]
         engine.in_flight -= 1
         self.in_flight -= 1
         if self.tells_completed:
             self.policy.completed(request.view, engine)
 
-    def _refused(self, event: Event) -> None:
-        request: Request = event._value
+    def _refused(self, request: Request) -> None:
         request.reply(request)
 
     def abort(self, request: Request) -> None:
@@ -140,20 +135,18 @@ class Router:
         self._discount(request)
         request.status = ABORTED
         now = request.ended = self.env._now
-        Instant(self.env, now, ANSWER + request.view.id, self.refusing, request)
+        self.env.at(now, ANSWER + request.view.id, self._refused, request)
 
     # -- first tokens ------------------------------------------------------------------------------------------------
 
     def _stream(self, request: Request) -> None:
         """The time of a first token is known; it may be yet to come."""
         done = self.silent[request.view.id]
-        Instant(self.env, request.first_token, ANSWER + request.view.id, self.streaming, (request, done))
+        self.env.at(request.first_token, ANSWER + request.view.id, self._hear, (request, done))
 
-    def _streamed(self, event: Event) -> None:
-        self._hear(*event._value)
-
-    def _hear(self, request: Request, done: Event) -> None:
+    def _hear(self, sent: tuple[Request, Done]) -> None:
         """Tell of a first token, once, and before its answer ends."""
+        request, done = sent
         if self.silent.get(request.view.id) is done:
             del self.silent[request.view.id]
             if 0 <= request.first_token <= self.env._now:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sim.instants import TELEMETRY, Instant
+from sim.instants import TELEMETRY
 from sim.log.record import BUSY, ENGINES
 from tests.laws.test_conservation import Recount
 from tests.reference.scenarios import serve
@@ -54,8 +54,7 @@ def assert_same(scenario, polls):
     def watch_at(ticks):
         readings = []
 
-        def look(event):
-            engine = event.value
+        def look(engine):
             contents = [each.content for each in scenario.asked[:3]]
             now = engine.env.now
             readings.append((now, engine.peek(now), [engine.cached_tokens(each) for each in contents]))
@@ -65,7 +64,7 @@ def assert_same(scenario, polls):
             changes.append(engine.changes.data)
             recounts.append(Recount(scheduler))
             for tick in ticks:
-                Instant(env, tick, TELEMETRY, (look,), engine)
+                env.at(tick, TELEMETRY, look, engine)
 
         seen.append(readings)
         return watch

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from policies._content import count, cut
 from sim.engine.spec import resolve
-from sim.instants import TELEMETRY, Instant
+from sim.instants import TELEMETRY
 from tests.laws.test_interventions import TICKS, disturbed
 from tests.reference.scenarios import serve
 from tests.reference.test_crowds import FIELDS
@@ -47,8 +47,7 @@ def listened(scenario, polls, *, step_by_step):
     index = Index(scenario.spec.block_tokens)
     hits = []
 
-    def compare(event):
-        engine = event.value
+    def compare(engine):
         for each in scenario.asked:
             cached = engine.cached_tokens(each.content)
             assert index.match(each.content) == cached
@@ -57,7 +56,7 @@ def listened(scenario, polls, *, step_by_step):
     def watch(scheduler, env, engine):  # noqa: ARG001
         engine.listen(index.hear)
         for tick in polls:
-            Instant(env, tick, TELEMETRY, (compare,), engine)
+            env.at(tick, TELEMETRY, compare, engine)
 
     return serve(scenario, step_by_step=step_by_step, watch=watch), index.events, hits
 

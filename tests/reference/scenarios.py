@@ -3,8 +3,6 @@
 import random
 from dataclasses import dataclass, replace
 
-from simpy.events import Event
-
 from policies._content import PRIVATE, canonical, count, extend
 from policies._protocol import RequestView
 from sim.cost._coefficients import Coefficients
@@ -13,7 +11,7 @@ from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
 from sim.engine.spec import EngineSpec, resolve
 from sim.engine.vllm import VllmScheduler
-from sim.instants import FAILURE, SUBMIT, Clock, Instant
+from sim.instants import FAILURE, SUBMIT, Clock
 from sim.log.record import BUSY, DOWN, STATUS, Log
 from tests.reference.sglang import Sglang
 from tests.reference.vllm import Vllm
@@ -178,8 +176,8 @@ def serve(scenario, *, step_by_step=False, watch=None):
         watch(scheduler, env, engine)
     requests, answered = {}, {}
 
-    def obey(event):
-        what, *which = event.value
+    def obey(order):
+        what, *which = order
         if what == "abort":
             if which[0] in requests:
                 engine.abort(requests[which[0]])
@@ -190,12 +188,8 @@ def serve(scenario, *, step_by_step=False, watch=None):
         headers = {"x-smg-routing-key": asked.key}
         view = RequestView(asked.serial, headers, asked.content, count(asked.content), asked.limit)
         request = requests[asked.serial] = Request(view, asked.output, asked.source)
-        request.done = Event(env)
-        request.done.callbacks.append(lambda event: answer(event.value))
-        event = Event(env)
-        event._ok, event._value = True, request
-        event.callbacks.append(lambda event: engine.submit(event.value))
-        env.schedule(event, SUBMIT + asked.serial, delay)
+        request.done = answer
+        env.at(env.now + delay, SUBMIT + asked.serial, engine.submit, request)
 
     def answer(request):
         answered[request.view.id] = _marks(request)  # What changes later no client sees.
@@ -211,7 +205,7 @@ def serve(scenario, *, step_by_step=False, watch=None):
             submit(asked, asked.when)
     for place, (when, *order) in enumerate(scenario.orders):
         priority = FAILURE if order[0] in ("fail", "restart") else SUBMIT + (1 << 40)
-        Instant(env, when, priority + place, (obey,), order)
+        env.at(when, priority + place, obey, order)
     env.run()
     marks = {serial: _marks(request) for serial, request in requests.items()} | answered
     assert scheduler.cache.usage()[0] == 0

@@ -99,18 +99,18 @@ def test_tool_pool_is_an_erlang_queue():
 def pool_waits(places, arrivals, service):
     """What customers of a pool wait before they are served, in a world of nothing else."""
     from sim.client._pool import Pool
-    from sim.instants import SUBMIT, Clock, Instant
+    from sim.instants import SUBMIT, Clock
 
     env, waits, unit = Clock(), [], 1_000_000
     pool = Pool(env, places)
 
-    def come(event):
-        came, index = env.now, event._value
+    def come(index):
+        came = env.now
         ticks = round(service[index] * unit)
         pool.use(ticks, index, lambda _: waits.append((env.now - ticks - came) / unit), None)
 
     for index, at in enumerate(arrivals):
-        Instant(env, round(at * unit), SUBMIT + 1 + index, (come,), index)
+        env.at(round(at * unit), SUBMIT + 1 + index, come, index)
     env.run_out()
     return waits
 

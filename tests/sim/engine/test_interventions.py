@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim.instants import FAILURE, SUBMIT, Instant
+from sim.instants import FAILURE, SUBMIT
 from sim.log.record import ABORTED, BUSY, DOWN, FAILED, FINISHED, FLUSH, REJECTED
 from tests.sim.engine.worlds import Bench, request
 
@@ -12,7 +12,7 @@ WAYS = pytest.mark.parametrize("step_by_step", [True, False], ids=["stepping", "
 
 def at(bench, when, action, priority=SUBMIT + (1 << 40)):
     """Let something be done to an engine."""
-    Instant(bench.env, when, priority, (lambda _: action(bench.engine),))
+    bench.env.at(when, priority, action, bench.engine)
     return bench
 
 
@@ -160,6 +160,6 @@ def test_look_ups_until_the_abort_are_counted(step_by_step):
     """The head of the queue is looked up at 0, 10, ... 50, and is answered at 55 with the count of these."""
     big, seen = request(1, 300, 5), []
     bench = Bench("vllm", 400, step_by_step=step_by_step).send(0, request(0, 200, 20), big)
-    big.done.callbacks.append(lambda event: seen.append(event.value.queried_tokens))
+    big.done = lambda answered: seen.append(answered.queried_tokens)
     at(bench, 55, lambda engine: engine.abort(big)).run()
     assert seen == [6 * 300]

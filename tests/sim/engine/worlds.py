@@ -1,7 +1,5 @@
 """Requests, schedulers and one engine on a clock of milliseconds, for the tests of the simulation core."""
 
-from simpy.events import Event
-
 from policies._content import PRIVATE, canonical, count
 from policies._protocol import RequestView
 from sim.cost.constant import Constant
@@ -10,7 +8,7 @@ from sim.engine.sglang import SglangScheduler
 from sim.engine.shell import Engine
 from sim.engine.spec import EngineSpec, resolve
 from sim.engine.vllm import VllmScheduler
-from sim.instants import SUBMIT, Clock, Instant
+from sim.instants import SUBMIT, Clock
 from sim.log.record import Log
 
 STEP = 10
@@ -59,8 +57,8 @@ class Bench:
         """Submit requests at a time."""
         for each in requests:
             self.requests[each.view.id] = each
-            each.done = Event(self.env)
-            Instant(self.env, when, SUBMIT + each.view.id, (lambda event: self.engine.submit(event.value),), each)
+            each.done = lambda _: None
+            self.env.at(when, SUBMIT + each.view.id, self.engine.submit, each)
         return self
 
     def run(self):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from policies._protocol import Policy, RequestView
 from sim.engine.request import Request
-from sim.instants import ANSWER, FAILURE, SUBMIT, Clock, Instant, answer
+from sim.instants import FAILURE, SUBMIT, Clock, answer
 from sim.log.record import ABORTED, FAILED, FINISHED, REASON, STATUS, Log
 from sim.router.build import build_router
 from sim.router.spec import Around, RouterSpec
@@ -44,10 +44,10 @@ class FakeEngine:
         request.first_token = now + self.service // 2
         if request.on_first_token is not None:
             request.on_first_token(request)
-        Instant(self.env, now + self.service, self.index, (self._serve,), (request, request.done))
+        self.env.at(now + self.service, self.index, self._serve, (request, request.done))
 
-    def _serve(self, event):
-        request, done = event.value
+    def _serve(self, served):
+        request, done = served
         if self.inside.get(request.view.id) is request and request.done is done:
             self._end(request, FINISHED)
 
@@ -55,7 +55,7 @@ class FakeEngine:
         self.inside.pop(request.view.id, None)
         request.status, request.ended = status, self.env.now
         self.generated += 10 * (status == FINISHED)
-        answer(self.env, request.done, ANSWER + request.view.id, request)
+        answer(self.env, request)
 
     def fail(self):
         self.is_up = False
@@ -110,7 +110,7 @@ class Desk:
 
     def at(self, tick, act, value=None, priority=FAILURE):
         """Do something at a tick."""
-        Instant(self.env, tick, priority, (lambda event: act(event.value),), value)
+        self.env.at(tick, priority, act, value)
         return self
 
     def run(self):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from policies._content import canonical, count, cut
 from policies._protocol import Policy
 from sim import replication
-from sim.instants import TELEMETRY, Instant
+from sim.instants import TELEMETRY
 from sim.router._caches import KnownCache, LaggedCaches
 from sim.router.spec import ExactIndex
 from tests.sim.router.desks import Desk
@@ -143,7 +143,7 @@ def test_a_lagged_index_is_the_cache_of_before(step_by_step, monkeypatch):
                         held["moved"] += before != looks[env.now, engine.index, content]
 
         for tick in range(1, 3_000_000_000, 5_000_000):
-            Instant(env, tick, TELEMETRY, (look,))
+            env.at(tick, TELEMETRY, look)
         return build(env, spec, engines, urls, streams, log)
 
     monkeypatch.setattr(replication, "build_router", watched)
