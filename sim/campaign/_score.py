@@ -2,8 +2,8 @@
 
 In this order, so that nothing is chosen after it was seen: the seal is verified; every results file must be of a sealed
 run, with its trace and its arm's configuration; all runs of a look must be there, once; gates leave pairs out (engines
-restarted, clocks that run backwards or stand still, turns sent before those that they follow had ended, other work
-than the trace's); guardrails may stop; and only then are metrics computed and ratios formed.
+restarted, clocks that run backwards, stand still or count no seconds, turns sent before those that they follow had
+ended, other work than the trace's); guardrails may stop; and only then are metrics computed and ratios formed.
 
 ScenarioError, one line, for a broken seal, a foreign, missing or unreadable result, or an arm that was configured
 otherwise or ran on another number of engines. Everything else is a verdict.
@@ -37,6 +37,8 @@ SAME: Final = 1e-6
 """Relative difference below which a measured value is the predicted one: a prediction is sealed to ten digits."""
 OTHER_WORK: Final = 0.01
 """Share of the tokens of a run's finished requests that may not be those of their trace; beyond it the pair is none."""
+OTHER_UNIT: Final = 100.0
+"""Factor between measured and predicted time of a decoded token beyond which the clock did not count seconds."""
 
 Key = tuple[str, int, str]
 """Cell, pair, arm."""
@@ -151,7 +153,7 @@ def score(seal: Seal, folder: Path) -> Score:
     sent = {(cell, pair): _sent(seal, cell, pair) for cell, pair, _ in runs}
     for (cell, pair, _), run in runs.items():
         _measured.same_requests(run, sent[cell, pair])
-    excluded = _gates(runs, sent)
+    excluded = _gates(seal, runs, sent)
     left = {key: run for key, run in runs.items() if key[:2] not in {each[:2] for each in excluded}}
     rails = {arm: _shares([run for key, run in left.items() if key[2] == arm]) for arm in _arms(seal)}
     stops = [each for arm, found in rails.items() for each in _passed(seal.rule.guardrails, arm, found)]
@@ -233,7 +235,9 @@ def _sent(seal: Seal, cell: str, pair: int) -> Sent:
     return _measured.sent(_trace(seal, cell, pair), seal.prediction["cells"][cell]["ideal_tokens"][pair])
 
 
-def _gates(runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> list[tuple[str, int, str]]:
+def _gates(
+    seal: Seal, runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]
+) -> list[tuple[str, int, str]]:
     """Pairs that are left out, by what is known before any ratio is."""
     reasons: dict[tuple[str, int], list[str]] = {}
     for (cell, pair, arm), run in runs.items():
@@ -244,6 +248,8 @@ def _gates(runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> lis
             reasons.setdefault((cell, pair), []).append(said)
         if run.lasts_s is not None and run.lasts_s <= SKEW_S:
             reasons.setdefault((cell, pair), []).append(f"{arm}: its clock stands still, the whole run took no time")
+        if said := _other_unit(seal, run):
+            reasons.setdefault((cell, pair), []).append(f"{arm}: {said}")
         if early := _measured.too_early(run, sent[cell, pair]):
             said = f"{arm}: {early} requests were sent before the one that they follow had ended"
             reasons.setdefault((cell, pair), []).append(said)
@@ -252,6 +258,19 @@ def _gates(runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> lis
                 f"{arm}: other work, {off:.0%} of its tokens are not the trace's"
             )
     return [(cell, pair, "; ".join(each)) for (cell, pair), each in sorted(reasons.items())]
+
+
+def _other_unit(seal: Seal, run: Run) -> str:
+    """What is said of a run whose times are milliseconds, or another unit than seconds; empty where they are not."""
+    stage, header = "decode_fast_s", run.header
+    predicted = seal.prediction["cells"][header.cell]["stages"][header.arm].get(stage)
+    took = _measured.stages(run.requests).get(stage)
+    if predicted is None or took is None:
+        return ""
+    wanted = predicted["pairs_s"][header.pair]
+    if 1 / OTHER_UNIT < took / wanted < OTHER_UNIT:
+        return ""
+    return f"its clock counts no seconds, a decoded token takes {took:.3g} s and {wanted:.3g} s are predicted"
 
 
 def _other_work(run: Run, known: Sent) -> float:

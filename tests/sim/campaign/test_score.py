@@ -189,6 +189,25 @@ def test_results_may_lie_in_the_sealed_folder_with_the_order_of_runs_ticked_off(
     assert "a.csv: its header is missing: a.header.json beside it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("factor", [1e3, 1e-3])
+def test_a_clock_of_another_unit_is_no_measurement(seal, results, factor):
+    """One arm in milliseconds would be a ratio of a thousand; where all runs are, no pair is left and that is said."""
+
+    def in_unit(path):
+        rewrite(path, **{name: lambda row, name=name: row[name] and factor * row[name] for name in TIMES})
+
+    in_unit(of(results, 1, "group"))
+    found = campaign.score(seal, results)
+    [(_, pair, said)] = found.excluded
+    assert (pair, found.cells[0].pairs) == (1, [0, 2])
+    assert "group: its clock counts no seconds, a decoded token takes " in said
+    for path in sorted(results.glob("*.jsonl")):
+        if path != of(results, 1, "group"):
+            in_unit(path)
+    with pytest.raises(ScenarioError, match="the gates leave no pair; .* its clock counts no seconds"):
+        campaign.score(seal, results)
+
+
 def test_a_clock_that_stands_still_is_no_time(seal, results):
     """All times of a run alike: the pair is left out, and nothing is divided by zero."""
     rewrite(of(results, 1, "group"), **dict.fromkeys(TIMES, 0.0))
