@@ -235,9 +235,7 @@ def _sent(seal: Seal, cell: str, pair: int) -> Sent:
     return _measured.sent(_trace(seal, cell, pair), seal.prediction["cells"][cell]["ideal_tokens"][pair])
 
 
-def _gates(
-    seal: Seal, runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]
-) -> list[tuple[str, int, str]]:
+def _gates(seal: Seal, runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> list[tuple[str, int, str]]:
     """Pairs that are left out, by what is known before any ratio is."""
     reasons: dict[tuple[str, int], list[str]] = {}
     for (cell, pair, arm), run in runs.items():

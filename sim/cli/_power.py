@@ -1,14 +1,12 @@
 """``windtunnel power``: how many real pairs a stored comparison calls for."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from sim.cli import _options
-from sim.errors import ScenarioError
 
 
 @click.command(short_help="Say how many real pairs would show an effect.")
@@ -62,9 +60,9 @@ def power(
     from sim.cli.text.power import print_plan
     from sim.report.contrast import chosen_metrics
     from sim.report.plan import plan
-    from sim.report.sides import read_side
+    from sim.report.sides import of_two_arms
 
-    baseline, candidate = (read_side(path) for path in _two(results))
+    baseline, candidate = of_two_arms(results)
     [name, *_] = chosen_metrics(baseline, candidate, [metric] if metric else [])
     found = plan(
         baseline,
@@ -80,28 +78,3 @@ def power(
         click.echo(json.dumps(asdict(found), indent=2))
     else:
         print_plan(found, baseline, candidate, Console())
-
-
-def _two(paths: Sequence[Path]) -> Sequence[Path]:
-    """The results of two arms, baseline first."""
-    if len(paths) == 2:
-        return paths
-    if len(paths) > 2:
-        raise ScenarioError(
-            f"a pair is one run of each of two arms: name two results, baseline first, not {len(paths)}"
-        )
-    [path] = paths
-    if not path.exists():
-        raise ScenarioError(f"no such result: {path}")
-    from sim.report.sides import arm_of, results_below
-
-    found = results_below(path) if path.is_dir() else []
-    if found == [path] or not path.is_dir():
-        raise ScenarioError(f"{path} is the result of one arm: name that of the other one too, baseline first")
-    if len(found) != 2:
-        names = ", ".join(f"{each.name} ({arm_of(each)})" for each in found)
-        raise ScenarioError(
-            f"{path} holds {len(found)} results, not those of two arms: "
-            + (f"name two of them, baseline first: {names}" if found else "run the scenario, or name its results")
-        )
-    return found

@@ -10,6 +10,7 @@ row a session and a request of its own with one turn, ``status`` finished, a gro
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,42 @@ def first(side: Side, pairs: int) -> Side:
 
     kept = side.values.filter(pl.col("pair") < pairs)
     return replace(side, values=kept, completions=cut(side.completions), decisions=cut(side.decisions))
+
+
+def of_two_arms(paths: Sequence[Path]) -> tuple[Side, Side]:
+    """Baseline and candidate: two results or files of measurements, or one folder that holds the results of both.
+
+    In a folder the baseline is the arm that the scenario names so. ScenarioError, one line, for anything else.
+    """
+    if len(paths) == 2:
+        return read_side(paths[0]), read_side(paths[1])
+    if len(paths) > 2:
+        raise ScenarioError(
+            f"a pair is one run of each of two arms: name two results, baseline first, not {len(paths)}"
+        )
+    [path] = paths
+    if not path.exists():
+        raise ScenarioError(f"no such result: {path}")
+    found = results_below(path) if path.is_dir() else []
+    if found == [path] or not path.is_dir():
+        raise ScenarioError(f"{path} is the result of one arm: name that of the other one too, baseline first")
+    if len(found) != 2:
+        names = ", ".join(f"{each.name} ({arm_of(each)}, {_manifest(each).get('pairs', '?')} pairs)" for each in found)
+        raise ScenarioError(
+            f"{path} holds {len(found)} results, not those of two arms: "
+            + (f"name two of them, baseline first: {names}" if found else "run the scenario, or name its results")
+        )
+    one, other = sorted(map(read_side, found), key=_is_candidate)
+    if _is_candidate(one) == _is_candidate(other):
+        raise ScenarioError(
+            f"{path} does not say which of its two results is the baseline: name both, baseline first: "
+            f"{one.path.name} ({one.name}), {other.path.name} ({other.name})"
+        )
+    return one, other
+
+
+def _is_candidate(side: Side) -> bool:
+    return side.manifest is not None and side.manifest.get("baseline") not in (side.manifest.get("arms") or ())
 
 
 def results_below(path: Path) -> list[Path]:

@@ -103,6 +103,7 @@ def manifest(scenario: Scenario, arms: Sequence[str], cell: Cell) -> dict[str, A
         "scenario": scenario.name,
         "real_run_noise": scenario.real_run_noise,
         "arms": list(arms),
+        "baseline": scenario.baseline,
         "cell": cell.resolved,
         "hash": cell.hash,
         "seed": cell.seed,

@@ -8,6 +8,7 @@ import pytest
 
 from sim import load_scenario, run
 from sim.cli import main
+from sim.report.sides import of_two_arms
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,30 @@ def test_power_prints_pairs_with_and_without_noise_and_blocking(capsys, arms) ->
     assert (document["spread"]["run_noise"], document["effect"]) == (0.1, 0.04)
 
 
+def test_a_folder_of_both_arms_says_which_is_the_baseline(capsys, arms, tmp_path) -> None:
+    """Not the names of the folders, which are digests: in either order, for both commands, the scenario's own."""
+    for first, second in (("a", "b"), ("b", "a")):
+        folder = tmp_path / first
+        shutil.copytree(arms[0], folder / first)
+        shutil.copytree(arms[1], folder / second)
+        (folder / "paired_ratios.png").touch()
+        assert "group over sample, 24 pairs" in call(capsys, "compare", str(folder), "--metric", "makespan_s")[1]
+        assert "samples_per_s: group over sample, 24 " in call(capsys, "power", str(folder))[1]
+    for name in "ab":
+        path = folder / name / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "baseline": "gone"}))
+    code, out, err = call(capsys, "power", str(folder))
+    assert (code, out) == (1, "")
+    assert "does not say which of its two results is the baseline" in err
+
+
+def test_another_baseline_is_told_to_what_is_stored(tmp_path) -> None:
+    """The same cells under a scenario with another baseline: nothing is run again, the order turns."""
+    for name in ("round_robin", "sticky_least_loaded"):
+        run(load_scenario("smoke", [f"baseline={name}"]), pairs=2, out=tmp_path)
+        assert of_two_arms([tmp_path / "smoke"])[0].name == name
+
+
 def test_power_needs_two_arms(capsys, arms, tmp_path) -> None:
     """One result alone, three, a folder of one or of none: each says what is missing, and names what is there."""
     both = Path(arms[0]).parent
@@ -96,10 +121,10 @@ def test_power_needs_two_arms(capsys, arms, tmp_path) -> None:
         ([both / "nowhere"], "no such result"),
         (
             [tmp_path / "one"],
-            "holds 1 results, not those of two arms: name two of them, baseline first: alone (sample)",
+            "holds 1 results, not those of two arms: name two of them, baseline first: alone (sample, 24 pairs)",
         ),
         ([tmp_path / "none"], "holds 0 results, not those of two arms: run the scenario"),
-        ([tmp_path / "three"], "again (sample)"),
+        ([tmp_path / "three"], "again (sample, 24 pairs)"),
     ):
         code, out, err = call(capsys, "power", *map(str, asked))
         assert (code, out) == (1, "")
