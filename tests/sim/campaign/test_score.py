@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim import campaign
-from sim.campaign._results import TIMES
+from sim.campaign._results import NEEDED, TIMES
 from sim.cli._main import run_command
 from sim.errors import ScenarioError
 from sim.scenario import load_scenario
@@ -176,7 +176,7 @@ def test_a_run_in_which_everything_failed_stops_the_campaign(seal, results, caps
 
 
 def test_results_may_lie_in_the_sealed_folder_with_the_order_of_runs_ticked_off(seal, results, capsys):
-    """What was sealed is no result, nor is a copy of the order of runs; a table without its header is named."""
+    """A seal is no result, nor a copy of the order of runs, nor another table; requests without a header are named."""
     shutil.copytree(results, seal.folder / "measured")
     order = (seal.folder / "cells" / CELL / "run_order.csv").read_text().splitlines()
     (seal.folder / "measured" / "ticked.csv").write_text(
@@ -184,7 +184,8 @@ def test_results_may_lie_in_the_sealed_folder_with_the_order_of_runs_ticked_off(
     )
     assert run_command(["score", str(seal.folder)]) == 0
     assert "sealed intervals hold" in capsys.readouterr().out
-    (seal.folder / "measured" / "a.csv").write_text("rid\n0\n")
+    (seal.folder / "measured" / "notes.csv").write_text("rid,remark\n0,slow\n")
+    (seal.folder / "measured" / "a.csv").write_text(",".join(NEEDED) + "\n")
     assert run_command(["score", str(seal.folder)]) == 1
     assert "a.csv: its header is missing: a.header.json beside it" in capsys.readouterr().err
 
