@@ -10,7 +10,7 @@ from sim.campaign._measured import NOT_MEASURED
 from sim.campaign._score import CellScore, Held, Score, is_outside
 from sim.export import replacing
 from sim.metrics import METRICS
-from sim.report.table import number
+from sim.report.numbers import counted, number
 from sim.review import Judgement, Line, Part, Review, Table, html, markdown
 
 FOOTER = "Predictions are simulated and sealed, results measured."
@@ -78,7 +78,7 @@ def _verdict(found: Score) -> Table:
     for cell, each in ruling.cells.items():
         p = ruling.holm_p.get(cell)
         holm = "" if p is None else f", Holm p {p:.3g}"
-        rows.append((cell, f"{each.ratio:.3f} {_ends((each.lo, each.hi))}, {each.pairs} pairs{holm}"))
+        rows.append((cell, f"{each.ratio:.3f} {_ends((each.lo, each.hi))}, {counted(each.pairs, 'pair')}{holm}"))
     if ruling.tail is not None:
         rows.append((f"{rule.tail} ratio", f"{ruling.tail.ratio:.3f} {_ends((ruling.tail.lo, ruling.tail.hi))}"))
     rows.append(("seal", found.seal.digest + (f", {found.seal.date}" if found.seal.date else "")))
@@ -98,7 +98,7 @@ def _predictions(found: Score) -> Iterator[Table]:
         several = f".{index}" if len(found.cells) > 1 else ""
         yield Table(
             f"17.2{several}",
-            f"Prediction and result, {cell.cell}, {len(cell.pairs)} pairs",
+            f"Prediction and result, {cell.cell}, {counted(len(cell.pairs), 'pair')}",
             head,
             rows,
             "ratio is new/old; the sealed interval is where the mean of a campaign of so many pairs was to fall",

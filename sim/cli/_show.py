@@ -18,14 +18,15 @@ def show(hash: str, out: Path) -> None:
     from sim import stats
     from sim.log import store
     from sim.metrics import METRICS
-    from sim.report.table import mean_text
+    from sim.report.numbers import counted, mean_text
     from sim.results import find
     from sim.scenario import dump
 
     found = find(hash, out)
     console = Console()
     manifest = found.manifest
-    console.print(f"{found.folder}: arm {found.arm} of {manifest['scenario']}, {manifest['pairs']} pairs", style="bold")
+    pairs = counted(manifest["pairs"], "pair")
+    console.print(f"{found.folder}: arm {found.arm} of {manifest['scenario']}, {pairs}", style="bold")
     console.print(dump(manifest["cell"]), highlight=False, soft_wrap=True)
     values = store.read_values(found.folder)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)

@@ -100,9 +100,10 @@ def _replace(path: Path, text: str) -> None:
 def _table(found: "Verdicts") -> "Table":
     from rich.table import Table
 
+    from sim.report.numbers import counted
     from sim.validation._page import ours, theirs
 
-    table = Table(title=f"{found.case.name}, {found.pairs} pairs", title_justify="left", box=None)
+    table = Table(title=f"{found.case.name}, {counted(found.pairs, 'pair')}", title_justify="left", box=None)
     for head in ("row", "ours", "value", "band", "verdict"):
         table.add_column(head, overflow="fold")
     for each in found.outcomes:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from sim.report.comparison import Comparison
+from sim.report.numbers import counted
 from sim.stats.many import holm
 from sim.stats.paired import ENOUGH_PAIRS
 
@@ -14,7 +15,8 @@ def cautions(comparisons: Sequence[Comparison]) -> list[str]:
 
 def _few(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if few := [each.paired.pairs for each in comparisons if each.paired.caution == "few"]:
-        yield f"{min(few)} pairs, fewer than {ENOUGH_PAIRS}: intervals are Student's t; a bootstrap would be too sure"
+        pairs = counted(min(few), "pair")
+        yield f"{pairs}, fewer than {ENOUGH_PAIRS}: intervals are Student's t; a bootstrap would be too sure"
 
 
 def _skewed(comparisons: Sequence[Comparison]) -> Iterator[str]:

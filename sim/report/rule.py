@@ -27,6 +27,7 @@ import numpy as np
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
 from sim.report.contrast import Lines
+from sim.report.numbers import counted
 from sim.stats import Floats
 from sim.stats.many import holm
 from sim.stats.power import drawn_looks
@@ -100,7 +101,7 @@ class Rule:
         extends = len(self.looks) > 1
         levels = " + ".join(f"{each:g}" for each in self.looks)
         last = (
-            f"else INCONCLUSIVE   -> at most one extension by {self.pairs} pairs, alpha split {levels}"
+            f"else INCONCLUSIVE   -> at most one extension by {counted(self.pairs, 'pair')}, alpha split {levels}"
             if extends
             else "else INCONCLUSIVE   -> no extension"
         )
@@ -265,7 +266,7 @@ def _word(
     if not tail_holds:
         missing.append(f"{rule.tail} ratio {_tail(tail)}: not shown to stay below {bound(1 + rule.interest)}")
     may = look + 1 < len(rule.looks)
-    then = f"one extension by {rule.pairs} pairs a cell is allowed" if may else "no extension is left"
+    then = f"one extension by {counted(rule.pairs, 'pair')} a cell is allowed" if may else "no extension is left"
     return "INCONCLUSIVE", [said, *missing, then]
 
 

@@ -6,7 +6,6 @@ that stays on one side of 1 is green or red by the metric's direction. A termina
 each of these: names fold, numbers are never cut.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -16,8 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sim.metrics import METRICS, Metric
+from sim.report.numbers import counted, mean_text
 from sim.report.result import Placement, Result
-from sim.stats import Mean, Ratio
+from sim.stats import Ratio
 
 ARROWS = {"higher": " ↑", "lower": " ↓", "none": ""}
 CLASSES = 6
@@ -58,7 +58,7 @@ def _print_lines(lines: Iterator[Text], console: Console) -> None:
 
 def _title(result: Result) -> str:
     pairs = max(arm.values.height for arm in result.arms.values())
-    return f"{result.scenario}: ratios to {result.baseline}, {pairs} {'pair' if pairs == 1 else 'pairs'}"
+    return f"{result.scenario}: ratios to {result.baseline}, {counted(pairs, 'pair')}"
 
 
 def _comparison_table(result: Result) -> Table:
@@ -146,17 +146,6 @@ def _table(title: str) -> Table:
     return Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0), pad_edge=False)
 
 
-def mean_text(mean: Mean) -> str:
-    """A mean with half of its interval."""
-    if mean.mean is None:
-        return "–"
-    half = 0.0 if mean.hi is None else mean.hi - mean.mean
-    if half <= 1e-9 * abs(mean.mean):  # no interval, or one that rounding alone made
-        return number(mean.mean)
-    decimals = max(0, 1 - math.floor(math.log10(half)))
-    return f"{mean.mean:,.{decimals}f} ± {half:,.{decimals}f}"
-
-
 def _ratio(paired: Ratio | None, metric: Metric) -> Sequence[Text]:
     if paired is None:
         return [Text("baseline", style="dim")]
@@ -184,8 +173,3 @@ def _share(value: float | None) -> Text:
     if value is None:
         return Text("–")
     return Text("<0.1%" if 0 < value < 0.0005 else f"{value:.1%}")
-
-
-def number(value: float) -> str:
-    """A number for reading: thousands whole, smaller ones with four significant digits."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

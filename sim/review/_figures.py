@@ -12,9 +12,9 @@ import polars as pl
 from sim import charts
 from sim.report import timeline
 from sim.report.chart_tables import completion_tables
+from sim.report.numbers import number
 from sim.report.pictures import ratio_means, ratio_points
 from sim.report.region import outside_by_pair
-from sim.report.table import number
 from sim.review._assumptions import regions
 from sim.review._gather import Evidence
 from sim.review._judge import MOST_OUTSIDE

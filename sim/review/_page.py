@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
+from sim.report.numbers import counted, number
 from sim.report.rule import bound, percent
-from sim.report.table import number
 from sim.review._assumptions import profile_of, step_errors
 from sim.review._gather import MOST_UNSERVED, OF_ALL, OVERHEAD_H, Evidence, served, unequal_work
 from sim.review._judge import Findings, judge
@@ -22,7 +22,7 @@ from sim.review._risks import conditions
 from sim.review._warnings import warnings
 from sim.review.parts import parts
 from sim.review.parts._widths import widths
-from sim.review.parts._words import changed, counted, share, words
+from sim.review.parts._words import changed, share, words
 from sim.review.parts.calibration import resembling
 from sim.review.parts.predictions import p_harm
 from sim.review.parts.question import asked

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 
+from sim.report.numbers import counted
 from sim.validation._case import VERDICTS, Row
 from sim.validation._measures import Estimate
 from sim.validation._run import Ordered, Outcome, Verdicts
@@ -86,8 +87,7 @@ def order_line(case: str, each: Ordered) -> tuple[str, ...]:
 
 def _section(found: Verdicts) -> str:
     case = found.case
-    pairs = "1 pair" if found.pairs == 1 else f"{found.pairs:,} pairs"
-    lines = [f"\n## {case.name}\n", _wrapped(f"{case.question} {case.source} {pairs}."), ""]
+    lines = [f"\n## {case.name}\n", _wrapped(f"{case.question} {case.source} {counted(found.pairs, 'pair')}."), ""]
     lines += ["| row | ours | value | band | verdict |", "| --- | --- | --- | --- | --- |"]
     for each in found.outcomes:
         value, band = theirs(each.row)

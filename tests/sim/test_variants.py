@@ -18,7 +18,7 @@ from sim.cli.text.sweep import BestSoFar
 from sim.errors import ScenarioError
 from sim.metrics import METRICS
 from sim.replication import replicate
-from sim.report.table import number
+from sim.report.numbers import number
 from sim.scenario import load_sweep
 from sim.stats.stopping import half_width
 from sim.sweep import Winner, sweep, winner

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from sim.metrics import METRICS
 from sim.report.contrast import Contrast, Finding
+from sim.report.numbers import number
 from sim.report.settling import SAYS, regime, settled
 from sim.report.sides import Side
-from sim.report.table import number
 from sim.stats import Mean
 from sim.stats.shape import Quantile
 

@@ -8,8 +8,9 @@ from rich.text import Text
 
 from sim.metrics import METRICS
 from sim.report.comparison import Comparison
+from sim.report.numbers import number
 from sim.report.result import Result
-from sim.report.table import ARROWS, number
+from sim.report.table import ARROWS
 from sim.sweep import SweepResult, winner
 
 

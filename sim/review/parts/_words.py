@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sim import registry
-from sim.report.table import number
+from sim.report.numbers import number
 from sim.review._gather import Evidence
 
 FAMILIES: Final = {"policy": registry.POLICY, "cost": registry.COST, "workload": registry.WORKLOAD}
@@ -27,11 +27,6 @@ def value(found: float, lo: float | None = None, hi: float | None = None) -> str
     """A number, with its interval where it has one of more than a point."""
     between = "" if lo is None or hi is None or lo == hi else f" [{number(lo)}, {number(hi)}]"
     return f"{number(found)}{between}"
-
-
-def counted(count: int, of: str) -> str:
-    """So many things: 1 pair, 6 pairs."""
-    return f"{count:,} {of}{'' if count == 1 else 's'}"
 
 
 def words(each: Sequence[str]) -> str:

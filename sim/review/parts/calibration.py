@@ -6,8 +6,8 @@ finding.
 """
 
 from sim.calibration.record import Error, RunErrors, read_calibration
+from sim.report.numbers import number
 from sim.report.region import QUANTITIES, Coverage
-from sim.report.table import number
 from sim.review._assumptions import profile_of
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table

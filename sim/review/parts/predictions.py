@@ -4,12 +4,12 @@ import math
 
 from sim.metrics import METRICS
 from sim.report.contrast import Finding
+from sim.report.numbers import counted, mean_text
 from sim.report.rule import percent
-from sim.report.table import mean_text
 from sim.review._gather import OF_ALL, Evidence, unequal_work
 from sim.review._model import Part, Row, Table
 from sim.review.parts._widths import widths
-from sim.review.parts._words import arms, counted, share
+from sim.review.parts._words import arms, share
 
 
 def predictions(ev: Evidence) -> Part:

@@ -4,9 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from sim.report.numbers import counted
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
-from sim.review.parts._words import counted
 from sim.review.sensitivity import Bar, Budget, Sensitivity, Worth
 from sim.stats.sensitivity import Estimate
 

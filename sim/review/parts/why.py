@@ -6,8 +6,8 @@ from typing import Final
 
 from sim.log.account import MECHANISMS
 from sim.report.ledger import SAYS, Entry, mechanisms
+from sim.report.numbers import number
 from sim.report.rule import percent
-from sim.report.table import number
 from sim.review._arithmetic import Arithmetic, predicted
 from sim.review._gather import Ablation, Evidence, unequal_work
 from sim.review._model import Part, Row, Table

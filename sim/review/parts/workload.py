@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sim.report.table import number
+from sim.report.numbers import number
 from sim.review._gather import Evidence
 from sim.review._model import Part, Row, Table
 from sim.review.parts._words import arms

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from sim.metrics import METRICS
 from sim.report import Result, document, print_result, schema, to_json
+from sim.report.numbers import number
 from sim.report.placements import Placed
-from sim.report.table import number
 from sim.report.warn import digests
 from tests.sim.results import CLASSES, SHOWN, arm, result, two_arms
 

@@ -102,6 +102,7 @@ def test_a_rule_reads_back_and_its_text_says_its_numbers():
     for word_ in ("12", "0.96", "1.06", "1.04", "0.04 + 0.01", "2%", "5%", "1%", "a, b", "group_completion_p95_s"):
         assert word_ in rule.text(), word_
     assert "no extension" in replace(rule, looks=(0.05,)).text()
+    assert "one extension by 1 pair, alpha" in replace(rule, pairs=1).text()
     with pytest.raises(ScenarioError, match="no better side"):
         rule_for("moved_turns_rate", ["a"], 3, Lines(), groups=False)
     with pytest.raises(ScenarioError, match="schema must be"):
