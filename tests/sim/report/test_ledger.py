@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sim import load_scenario, run
 from sim.errors import LawError
 from sim.log.frames import Tables, read_logs
+from sim.metrics import measure
 from sim.report.ledger import LINES, differences, entries, ledger
 from tests.sim.six_requests import six_requests
 
@@ -25,6 +26,17 @@ def test_by_hand() -> None:
     row = ledger(read_logs([six_requests()], [0])).row(0, named=True)
     assert (row["idle_queue"], row["idle_client"], row["idle_tail"]) == (1e9, 2e9, 12e9)
     assert row["total"] == 50e9 == sum(row[line] for line in LINES)
+
+
+def test_a_tail_beside_a_queue_is_in_the_metric_and_not_in_the_line() -> None:
+    """A third engine that never works: 25 seconds of tail, in 3 of which another engine has a queue."""
+    log = six_requests()
+    log.engine_names.append("http://engine-2")
+    log.costs.append(log.costs[0])
+    tables = read_logs([log], [0])
+    row = ledger(tables).row(0, named=True)
+    assert (row["idle_tail"], row["total"]) == ((5 + 7 + 25 - 3) * 1e9, 75e9)
+    assert measure(tables)["tail_idle_share"][0] == pytest.approx((row["idle_tail"] + 3e9) / row["total"])
 
 
 def test_what_runs_on_after_the_last_answer_is_taken_off() -> None:
