@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import re
 from importlib import resources
 from pathlib import Path
 
@@ -55,12 +56,16 @@ def markdown(review: Review) -> str:
 
 
 def write(review: Review, drawn: dict[str, Figure], folder: Path) -> list[Path]:
-    """``review.html``, ``review.md``, ``figures/`` and ``tables/``; each file whole or not at all."""
+    """``review.html``, ``review.md``, ``figures/`` and ``tables/``; each file whole or not at all.
+
+    Tables and figures that the page of an earlier review holds and this review does not go.
+    """
     texts = {"review.html": html(review, drawn), "review.md": markdown(review)}
     texts |= {f"tables/{table.id}.csv": _csv(table) for part in review.parts for table in part.tables}
     texts |= {f"tables/{name}.csv": figure.table.write_csv() for name, figure in drawn.items()}
     written = []
     try:
+        earlier = _named(folder / "review.html")
         for each in ("figures", "tables"):
             (folder / each).mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
@@ -70,9 +75,18 @@ def write(review: Review, drawn: dict[str, Figure], folder: Path) -> list[Path]:
             written.append(draft.replace(path))
         for name, figure in drawn.items():
             written += charts.save(figure.chart, folder / "figures" / name, ("png", "svg"))
+        for name in earlier - {path.stem for path in written}:
+            for stale in (f"tables/{name}.csv", f"figures/{name}.png", f"figures/{name}.svg"):
+                (folder / stale).unlink(missing_ok=True)
     except OSError as error:
         raise ScenarioError(f"cannot write a review in {folder}: {error.strerror or error}") from None
     return written
+
+
+def _named(page: Path) -> set[str]:
+    """Tables and figures that a page holds, which are files beside it; none where there is no page."""
+    text = page.read_text("utf-8", errors="replace") if page.is_file() else ""
+    return {*re.findall(r'<table id="t(\d[\d.]*)">', text), *re.findall(r'data-table="(\w+)"', text)}
 
 
 def _csv(table: Table) -> str:

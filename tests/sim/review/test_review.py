@@ -87,6 +87,17 @@ def test_what_is_outside_the_calibrated_region_is_grey(evidence, tmp_path: Path)
         assert "grey: outside the calibrated region" in charts.split(figure.chart)[2]
 
 
+def test_no_file_of_an_earlier_review_stays(evidence, found, tmp_path: Path) -> None:
+    """Tables and figures that only the earlier one had go; what somebody put beside them stays."""
+    drawn = review.figures(evidence)
+    review.write(found, drawn, tmp_path)
+    own = tmp_path / "tables" / "own.csv"
+    own.write_text("mine\n")
+    fewer = replace(found, parts=[part for part in found.parts if part.number != 8])
+    written = review.write(fewer, {name: each for name, each in drawn.items() if name != "group_completion"}, tmp_path)
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {*written, own}
+
+
 def test_every_number_leads_to_a_table(found) -> None:
     """Sources of page one are tables that are there."""
     sources = {each for line in found.page for each in line.source.split(", ") if each}
