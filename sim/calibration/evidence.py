@@ -82,7 +82,7 @@ def static_fit(folder: Path, device: str, model: str, tp: int, phase: str) -> Fi
 def composed_fit(folder: Path, device: str, model: str, tp: int) -> tuple[dict[str, float], float]:
     """Errors by phase of a fit to 900 batches on 600 others; how far its steps are from the shipped coefficients'."""
     shipped = _shipped(device, model, tp)
-    parts = [_composed_steps(folder, device, model, tp, count=count, seed=seed) for count, seed in ((900, 1), (600, 2))]
+    parts = [composed_steps(folder, device, model, tp, count=count, seed=seed) for count, seed in ((900, 1), (600, 2))]
     found = fit(parts[0], knots=COMPOSED_KNOTS, resamples=0)
     _, table = design(parts[1], found.knots, {})
     fitted, said = table @ found.values, table @ _coefficients(shipped)
@@ -102,11 +102,16 @@ def beyond_fit(folder: Path, device: str, model: str, tp: int) -> dict[str, tupl
     chunks, longest = int(shipped.region["chunks"][1]), shipped.region["mean_context"][1]
     if chunks == CHUNKS[1] and longest == LONGEST:
         return None
-    steps = _composed_steps(
+    steps = composed_steps(
         folder, device, model, tp, count=600, seed=3, chunks=(min(CHUNKS[1] + 1, chunks), chunks), longest=longest
     )
-    _, table = design(steps, tuple(start for start, _ in shipped.token_ms), {})
-    return by_phase(table @ _coefficients(shipped) / steps.ms - 1, steps.phase)
+    return by_phase(errors_of(shipped, steps), steps.phase)
+
+
+def errors_of(profile: _profiles.Profile, steps: Steps) -> Floats:
+    """Relative errors of a profile's own coefficients, with what it states of host time and slowdown left out."""
+    _, table = design(steps, tuple(start for start, _ in profile.token_ms), {})
+    return np.asarray(table @ _coefficients(profile) / steps.ms - 1)
 
 
 def _shipped(device: str, model: str, tp: int) -> _profiles.Profile:
@@ -121,7 +126,12 @@ def _coefficients(profile: _profiles.Profile) -> Floats:
     return np.array([profile.times["t0_ms"], *(ms for _, ms in profile.token_ms), *linear])
 
 
-def _composed_steps(
+@cache
+def _operators(folder: Path, device: str) -> Operators:
+    return Operators(folder, device)
+
+
+def composed_steps(
     folder: Path,
     device: str,
     model: str,
@@ -132,10 +142,11 @@ def _composed_steps(
     chunks: tuple[int, int] = CHUNKS,
     longest: float = LONGEST,
 ) -> Steps:
+    """Random batches that a shipped profile's engine can hold, with times composed of the operators of ``device``."""
     shipped = _shipped(device, model, tp)
     kv = _memory.profile_capacity(shipped, DEVICES[device], memory_share=MEMORY_SHARE, other_gib=OTHER_GIB)
     batches = random_batches(count, kv, seed, chunks=chunks, longest=longest)
-    ms = compose(batches, Operators(folder, device), _shape(model), tp, BANDWIDTH[device])
+    ms = compose(batches, _operators(folder, device), _shape(model), tp, BANDWIDTH[device])
     return steps_of(batches, ms, DEVICES[device], model, tp)
 
 

@@ -1,7 +1,8 @@
 """Makes the record of ``sim.calibration.record`` from published measurements, FOLDER as in ``evidence``.
 
 steps   shipped profiles of A100 and H100 against 600 composed steps each, that of the RTX PRO 6000 against steps that
-        were measured jointly and left out of a fit
+        were measured jointly and left out of a fit. What a profile states of itself (``error_percent``) is of 600
+        other batches: it is part of the model, as ``uncertainty: stated`` draws from it, and is not written anew here
 runs    closed loops by requests under way, all requests at once, and the replayed engine request by request
 """
 
@@ -9,17 +10,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from sim.calibration.check import check
-from sim.calibration.compose import compose, random_batches, steps_of
-from sim.calibration.evidence import BANDWIDTH, MEMORY_SHARE, OTHER_GIB, joint_steps, published_file
-from sim.calibration.fit import LINEAR, design, fit
-from sim.calibration.operators import Operators
+from sim.calibration.evidence import BANDWIDTH, composed_steps, errors_of, joint_steps, published_file
+from sim.calibration.fit import fit
 from sim.calibration.published import DEVICES, LOOPS, Compared, closed_loop, saturated
 from sim.calibration.record import CalibrationRecord, Error, RunErrors, StepErrors
 from sim.calibration.steps import PHASES, Floats, Ints
-from sim.cost import _memory, _models, _profiles
+from sim.cost import _profiles
 from sim.scenario import RESULTS_VERSION
 from sim.scenario._find import SHIPPED
 
@@ -39,22 +36,13 @@ def record(folder: Path) -> CalibrationRecord:
 def _steps(folder: Path) -> Iterator[StepErrors]:
     joint = fit(joint_steps(folder), resamples=0)
     yield StepErrors(JOINT, "steps measured jointly", _by_phase(joint.errors, joint.steps.phase))
-    operators = {DEVICES[name]: (Operators(folder, name), bandwidth) for name, bandwidth in BANDWIDTH.items()}
+    devices = {DEVICES[name]: name for name in BANDWIDTH}
     for name in _profiles.names():
         profile = _profiles.load(_profiles.FOLDER / f"{name}.yaml")
-        if profile.device in operators and profile.status == "measured":
-            yield StepErrors(name, "steps composed of operators", _composed(profile, *operators[profile.device]))
-
-
-def _composed(profile: _profiles.Profile, operators: Operators, bandwidth: float) -> dict[str, Error]:
-    shape = _models.load(_models.FOLDER / f"{profile.model}.yaml")
-    kv = _memory.profile_capacity(profile, profile.device, memory_share=MEMORY_SHARE, other_gib=OTHER_GIB)
-    batches = random_batches(STEPS, kv, SEED)
-    ms = compose(batches, operators, shape, profile.tp, bandwidth)
-    steps = steps_of(batches, ms, profile.device, profile.model, profile.tp)
-    _, table = design(steps, tuple(knot for knot, _ in profile.token_ms), {})
-    own = [profile.times["t0_ms"], *(slope for _, slope in profile.token_ms), *(profile.times[name] for name in LINEAR)]
-    return _by_phase(table @ np.array(own) / steps.ms - 1, steps.phase)
+        if profile.device in devices and profile.status == "measured":
+            steps = composed_steps(folder, devices[profile.device], profile.model, profile.tp, count=STEPS, seed=SEED)
+            errors = _by_phase(errors_of(profile, steps), steps.phase)
+            yield StepErrors(name, "steps composed of operators", errors)
 
 
 def _by_phase(errors: Floats, phase: Ints) -> dict[str, Error]:

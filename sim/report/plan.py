@@ -2,6 +2,9 @@
 
 The spread of a pair's log ratio is measured on the stored pairs; the real system's own noise is added to it. Blocked, a
 campaign gives each placement class a planned number of pairs, and the spread within classes counts.
+
+Without a rule there is one look, at 95 %; a review gives the level of its rule's first look, 96 % where an extension is
+allowed, so that the power it states is that of the test that will be made.
 """
 
 from collections.abc import Sequence

@@ -135,7 +135,7 @@ def test_a_region_that_is_the_fits_has_nothing_beyond() -> None:
 
 def test_coefficients_can_fail_beyond_their_fit() -> None:
     """The check is able to fail: on H100 at tp 8 decode steps of long contexts are far off."""
-    steps = evidence._composed_steps(DATA, "H100-SXM-80GB", "llama-3-8b", 8, count=300, seed=3, longest=100_000)
+    steps = evidence.composed_steps(DATA, "H100-SXM-80GB", "llama-3-8b", 8, count=300, seed=3, longest=100_000)
     shipped = evidence._shipped("H100-SXM-80GB", "llama-3-8b", 8)
     _, table = design(steps, tuple(start for start, _ in shipped.token_ms), {})
     errors = by_phase(table @ evidence._coefficients(shipped) / steps.ms - 1, steps.phase)

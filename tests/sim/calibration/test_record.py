@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.calibration import recording
+from sim.calibration.evidence import BANDWIDTH, composed_steps, errors_of
 from sim.calibration.record import Error, dump, read_calibration
 from sim.cli import main
 from sim.cost import _profiles
@@ -54,18 +55,27 @@ def test_the_joint_fit_and_the_replay_are_as_the_page_has_them():
 
 def test_composed_steps_give_the_stored_errors():
     """One profile of each device, from the measurements."""
-    found = read_calibration()
-    for name in ("a100-80gb_qwen3-8b_tp1", "h100-80gb_qwen3-8b_tp1"):
-        profile = _profiles.load(_profiles.FOLDER / f"{name}.yaml")
-        theirs = next(key for key, ours in recording.DEVICES.items() if ours == profile.device)
-        operators = recording.Operators(DATA, theirs)
-        own = recording._composed(profile, operators, recording.BANDWIDTH[theirs])
-        stored = found.steps_of(name).phases
+    for device in BANDWIDTH:
+        profile = _profiles.find(device=recording.DEVICES[device], model="qwen3-8b", tp=1)
+        steps = composed_steps(DATA, device, "qwen3-8b", 1, count=recording.STEPS, seed=recording.SEED)
+        own = recording._by_phase(errors_of(profile, steps), steps.phase)
+        stored = read_calibration().steps_of(profile.name).phases
+        assert own.keys() == stored.keys()
         for phase, each in own.items():
             assert (each.mean, each.bias) == (
                 pytest.approx(stored[phase].mean, abs=2e-4),
                 pytest.approx(stored[phase].bias, abs=2e-4),
             )
+
+
+@pytest.mark.parametrize("name", [each.profile for each in read_calibration().steps])
+def test_a_profile_states_what_the_record_finds(name):
+    """Of other batches: within two points of their mean absolute errors, in every phase."""
+    stated = _profiles.load(_profiles.FOLDER / f"{name}.yaml").error_percent
+    found = read_calibration().steps_of(name).phases
+    assert stated.keys() == found.keys()
+    for phase, (mean, _) in stated.items():
+        assert mean == pytest.approx(100 * found[phase].mean, abs=2), phase
 
 
 @pytest.mark.slow
