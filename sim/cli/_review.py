@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,8 @@ def reproduce(scenario: str, evidence: Any, overrides: Sequence[str], lines: Any
     command += ["--seed", str(evidence.scenario.seed)]
     for each in overrides:
         command += ["--set", each]
-    for option, usual in (("equal", 0.02), ("harm", 0.03), ("interest", 0.05)):
-        if getattr(lines, option) != usual:
-            command += [f"--{option}", f"{getattr(lines, option):g}"]
+    usual = asdict(type(lines)())
+    for option, value in asdict(lines).items():
+        if value != usual[option]:
+            command += [f"--{option}", f"{value:g}"]
     return command

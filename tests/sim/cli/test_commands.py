@@ -7,15 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from sim.calibration.fit import RESAMPLES
+from sim.campaign import DRAWS
 from sim.cli import main
 from sim.cli._commands import COMMANDS
 from sim.export import FORMATS
 from sim.log.packed import unpack
 from sim.log.store import Journal
+from sim.report.contrast import Lines
 from sim.scenario import load_scenario, schema, shipped
 
 ROOT = Path(__file__).parents[3]
@@ -332,6 +336,14 @@ def test_conform_holds_recordings_against_the_policies(capsys: pytest.CaptureFix
     code, out, _ = call(capsys, "conform", str(path))
     assert code == 1
     assert "mismatch" in out
+
+
+def test_defaults_of_commands_are_those_of_what_they_call() -> None:
+    """They stand in the commands for the sake of their start."""
+    wanted = {**asdict(Lines()), "draws": DRAWS, "resamples": RESAMPLES}
+    found = [(each.name, each.default) for command in COMMANDS for each in command.params if each.name in wanted]
+    assert {name for name, _ in found} == wanted.keys()
+    assert all(default == wanted[name] for name, default in found), found
 
 
 def test_formats_offered_are_those_that_are_written() -> None:
