@@ -19,6 +19,7 @@ FLOORS = {
     "sim.rng": 0,
     "sim.registry": 0,
     "sim.closed": 1,
+    "sim.files": 1,
     "sim.specs": 1,
     "sim.training": 1,
     "sim.keys": 1,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.campaign._measured import NOT_MEASURED
 from sim.campaign._score import CellScore, Held, Score, is_outside
-from sim.export import replacing
+from sim.files import replacing
 from sim.metrics import METRICS
 from sim.report.numbers import counted, number
 from sim.review import Judgement, Line, Part, Review, Table, html, markdown

@@ -34,7 +34,7 @@ from typing import Any, Final
 import polars as pl
 
 from sim.errors import ScenarioError
-from sim.export import replacing
+from sim.files import replacing
 from sim.log.record import STATUS
 
 SCHEMA: Final = "windtunnel.results/1"

@@ -70,7 +70,7 @@ def seal(
         from sim import campaign, review
         from sim.cli._progress import progress_line
         from sim.cli._review import reproduce
-        from sim.export import replacing
+        from sim.files import replacing
         from sim.report.contrast import Lines
         from sim.scenario import load_scenario, load_sweep
 

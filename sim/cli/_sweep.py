@@ -60,6 +60,7 @@ def sweep(
 
         from sim.cli._progress import progress_line
         from sim.cli.text.sweep import BestSoFar, print_sweep, verdict
+        from sim.files import write_whole
         from sim.report.result import Result
         from sim.scenario import load_sweep
         from sim.sweep import sweep as run_variants
@@ -101,10 +102,7 @@ def sweep(
     print_sweep(result, shown, Console())
     # A sweep that the command line changed has a name of its own.
     path = out / made.scenario.name / f"{f'sweep-{result.digest()}' if vary or overrides else 'sweep'}.csv"
-    try:
-        result.table.write_csv(path)
-    except OSError as error:
-        raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from error
+    write_whole(path, result.table.write_csv())
     for each in (path, *save_sweep_charts(result, shown, path.parent, stem=path.stem)):
         notes.print(f"wrote {each}", highlight=False, soft_wrap=True)
     return int(result.failures > 0)

@@ -1,6 +1,5 @@
 """``windtunnel timeline``: a stored replication as a trace and as a chart."""
 
-import os
 from pathlib import Path
 
 import click
@@ -31,6 +30,7 @@ def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Pa
     ID is a hash, or its first digits. Each engine is a process: runs of equal steps and idle stretches, what their time
     went to, counters of requests and KV blocks, marks where it fails, comes, goes, is flushed or gets other weights.
     """
+    from sim.files import write_whole, writing
     from sim.log import store
     from sim.report import timeline as drawn
     from sim.results import find
@@ -39,7 +39,7 @@ def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Pa
     if not store.has_tables(found.folder):
         raise ScenarioError(f"{found.folder} keeps no tables, only what was measured: run it again with windtunnel run")
     tables = store.read(found.folder)
-    _write(trace_file, drawn.to_json(drawn.trace(tables, pair)))
+    write_whole(trace_file, drawn.to_json(drawn.trace(tables, pair)))
     click.echo(f"wrote {trace_file}", err=True)
     if chart is None:
         return
@@ -52,20 +52,6 @@ def timeline(hash: str, pair: int, trace_file: Path, chart: Path | None, out: Pa
     count = bins["engine"].n_unique()
     more = f", {len(names)} of {count} engines" if count > len(names) else ""
     title = f"{found.manifest['scenario']}: arm {found.arm}, pair {pair}{more}"
-    try:
+    with writing(f"charts at {chart}"):
         for path in charts.save(charts.timeline(shown, changes, title, names=names), chart):
             click.echo(f"wrote {path}", err=True)
-    except OSError as error:
-        raise ScenarioError(f"cannot write charts at {chart}: {error.strerror or error}") from None
-
-
-def _write(path: Path, text: str) -> None:
-    """The whole file, or none."""
-    draft = path.with_name(f".{path.name}-{os.getpid()}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        draft.unlink(missing_ok=True)

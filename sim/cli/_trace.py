@@ -88,7 +88,7 @@ def convert(
 
     TARGET is packed if it ends in .gz.
     """
-    from sim.export import replacing
+    from sim.files import replacing
     from sim.rng import Streams
     from sim.workload._traces import paired
     from sim.workload._traces._write import WRITERS, losses

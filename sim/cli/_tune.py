@@ -6,7 +6,6 @@ import click
 
 from sim import interrupts
 from sim.cli import _complete, _options
-from sim.errors import ScenarioError
 
 
 @click.command(short_help="Find good values of an arm's parameters.")
@@ -59,6 +58,7 @@ def tune(
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         from sim.cli.text.tune import digest, print_tuning
+        from sim.files import write_whole
         from sim.scenario.tuning import load_tuning
         from sim.sweep.tune_charts import save_tune_charts
         from sim.sweep.tuning import tune as find_values
@@ -82,10 +82,7 @@ def tune(
     print_tuning(result, Console())
     folder, stem = out / made.scenario.name, f"tune-{digest(result)}"
     path = folder / f"{stem}.csv"
-    try:
-        result.table.write_csv(path)
-    except OSError as error:
-        raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from error
+    write_whole(path, result.table.write_csv())
     for each in (path, *save_tune_charts(result, folder, stem=stem)):
         notes.print(f"wrote {each}", highlight=False, soft_wrap=True)
     return int(result.failures > 0)

@@ -1,6 +1,5 @@
 """``windtunnel validate``: run the cases with progress on stderr, show each row beside its value."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +7,6 @@ import click
 
 from sim import interrupts
 from sim.cli import _complete, _options
-from sim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,6 +44,7 @@ def validate(
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+        from sim.files import write_whole, writing
         from sim.validation import Verdicts, case_names, dump, load_case, page, record_of, run_case
         from sim.validation._page import order_line
 
@@ -79,22 +78,13 @@ def validate(
     click.echo(f"{rows} rows, {len(changed)} with another verdict than stored, {len(failed)} truths or controls fail")
     for path, text in ((write, page), (record, lambda every: dump(record_of(every)))):
         if path is not None and found:
-            _replace(path, text(found))
+            with writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text(found))
             notes.print(f"wrote {path}", highlight=False, soft_wrap=True)
     for name in failed:
         notes.print(f"fails: {name}", highlight=False, soft_wrap=True)
     return int(bool(failed))
-
-
-def _replace(path: Path, text: str) -> None:
-    """The file whole or not at all."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f".{path.name}-{os.getpid()}")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise ScenarioError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _table(found: "Verdicts") -> "Table":

@@ -4,7 +4,7 @@ from sim.export._arms import fleet_size
 from sim.export._check import check_export, read_manifest, warnings
 from sim.export._manifest import MANIFEST
 from sim.export._starts import Start, changed_lines, starts
-from sim.export._write import FORMATS, Plan, export, replacing
+from sim.export._write import FORMATS, Plan, export
 
 __all__ = [
     "FORMATS",
@@ -16,7 +16,6 @@ __all__ = [
     "export",
     "fleet_size",
     "read_manifest",
-    "replacing",
     "starts",
     "warnings",
 ]

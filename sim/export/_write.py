@@ -7,10 +7,8 @@ with its size and digest. Nothing here depends on the clock or the machine: expo
 
 import hashlib
 import json
-import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,22 +188,3 @@ def _write(path: Path, lines: Iterable[str]) -> dict[str, Any]:
             digest.update(data)
             size, rows = size + len(data), rows + 1
     return {"rows": rows, "bytes": size, "sha256": digest.hexdigest()}
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Callable[[bytes], int]]:
-    """Write a file beside its place and put it there when it is whole; a path that ends in .gz is packed."""
-    import gzip
-
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".convert-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-                    yield packed.write
-            else:
-                yield file.write
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink()
-        raise

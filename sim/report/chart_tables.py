@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from sim.errors import ScenarioError
+from sim.files import writing
 from sim.metrics import METRICS
 from sim.report.contrast import Contrast
 from sim.report.result import Result
@@ -84,10 +84,8 @@ def save_contrast(found: Contrast, folder: Path) -> list[Path]:
     tables = completion_tables(found.baseline, found.candidate)
     if tables is not None:
         drawn["group_completion"] = charts.completion_cdf(*tables, title)
-    try:
+    with writing(f"charts in {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         return [
             path for name, chart in drawn.items() for path in charts.save(chart, folder / name, ("png", "svg", "html"))
         ]
-    except OSError as error:
-        raise ScenarioError(f"cannot write charts in {folder}: {error.strerror or error}") from None

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from sim.errors import ScenarioError
+from sim.files import writing
 from sim.metrics import METRICS
 from sim.report.chart_tables import frontier_table
 from sim.report.result import Result, ratios
@@ -34,11 +34,9 @@ def save_charts(result: Result, folder: Path, *, is_variant: bool = False) -> li
             charts.pareto(policies), f"{result.scenario}: hits against balance (simulated)"
         )
     end = f"-{digest(result)}" if is_variant else ""
-    try:
+    with writing(f"charts in {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         return [path for name, chart in drawn.items() for path in charts.save(chart, folder / f"{name}{end}")]
-    except OSError as error:
-        raise ScenarioError(f"cannot write charts in {folder}: {error.strerror or error}") from error
 
 
 def digest(result: Result) -> str:

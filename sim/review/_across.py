@@ -10,12 +10,12 @@
 Of a cell without an interval nothing is claimed.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sim.errors import ScenarioError
+from sim.files import write_whole, writing
 from sim.metrics import METRICS
 from sim.review._gather import Evidence
 from sim.review._judge import judge
@@ -152,10 +152,6 @@ def write_across(found: Across, name: str, folder: Path) -> Path:
     lines = [f"# {name}: {found.candidate} in {len(found.places)} cells", "", f"{found.says}.", ""]
     lines += [f"**{table.title}**", "", f"| {' | '.join(table.head)} |", f"|{' --- |' * len(table.head)}"]
     lines += [f"| {' | '.join(row)} |" for row in table.rows]
-    draft = folder / f".cells-{os.getpid()}"
-    try:
+    with writing(f"cells in {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-        draft.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return draft.replace(folder / "cells.md")
-    except OSError as error:
-        raise ScenarioError(f"cannot write cells in {folder}: {error.strerror or error}") from None
+    return write_whole(folder / "cells.md", "\n".join(lines) + "\n")

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import os
 import re
 from importlib import resources
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from sim import charts
-from sim.errors import ScenarioError
+from sim.files import write_whole, writing
 from sim.review._figures import Figure
 from sim.review._model import Review, Table
 
@@ -63,23 +62,16 @@ def write(review: Review, drawn: dict[str, Figure], folder: Path) -> list[Path]:
     texts = {"review.html": html(review, drawn), "review.md": markdown(review)}
     texts |= {f"tables/{table.id}.csv": _csv(table) for part in review.parts for table in part.tables}
     texts |= {f"tables/{name}.csv": figure.table.write_csv() for name, figure in drawn.items()}
-    written = []
-    try:
+    with writing(f"a review in {folder}"):
         earlier = _named(folder / "review.html")
         for each in ("figures", "tables"):
             (folder / each).mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            path = folder / name
-            draft = path.with_name(f".{path.name}-{os.getpid()}")
-            draft.write_text(text, encoding="utf-8")
-            written.append(draft.replace(path))
+        written = [write_whole(folder / name, text) for name, text in texts.items()]
         for name, figure in drawn.items():
             written += charts.save(figure.chart, folder / "figures" / name, ("png", "svg"))
         for name in earlier - {path.stem for path in written}:
             for stale in (f"tables/{name}.csv", f"figures/{name}.png", f"figures/{name}.svg"):
                 (folder / stale).unlink(missing_ok=True)
-    except OSError as error:
-        raise ScenarioError(f"cannot write a review in {folder}: {error.strerror or error}") from None
     return written
 
 

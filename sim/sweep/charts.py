@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from sim.errors import ScenarioError
+from sim.files import writing
 from sim.metrics import METRICS
 from sim.report.chart_tables import frontier_table
 from sim.sweep._sweep import SweepResult, winner
@@ -32,11 +32,9 @@ def save_sweep_charts(found: SweepResult, metric: str, folder: Path, *, stem: st
     if not traded.is_empty():
         title = f"{found.sweep.scenario.name}: hits against balance (simulated)"
         drawn["frontier"] = charts.frontier(charts.pareto(traded), title)
-    try:
+    with writing(f"charts in {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         return [path for kind, chart in drawn.items() for path in charts.save(chart, folder / f"{stem}_{kind}")]
-    except OSError as error:
-        raise ScenarioError(f"cannot write charts in {folder}: {error.strerror or error}") from None
 
 
 def cell_table(found: SweepResult, metric: str) -> pl.DataFrame:

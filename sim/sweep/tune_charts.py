@@ -4,7 +4,7 @@ from pathlib import Path
 
 import polars as pl
 
-from sim.errors import ScenarioError
+from sim.files import writing
 from sim.sweep.tuning import TuneResult
 
 
@@ -15,7 +15,7 @@ def save_tune_charts(found: TuneResult, folder: Path, *, stem: str) -> list[Path
     search = found.found
     title = f"{found.tuning.scenario.name}, arm {found.tuning.arm}: {found.metric}"
     written: list[Path] = []
-    try:
+    with writing(f"charts in {folder}"):
         for index, each in enumerate(search.space):
             points = found.table.rename({each.name: "value"}).with_columns(pl.col("lo", "hi").fill_nan(None))
             chart = charts.response(
@@ -29,6 +29,4 @@ def save_tune_charts(found: TuneResult, folder: Path, *, stem: str) -> list[Path
             )
             tail = f"_{each.name.rpartition('.')[2]}" if len(search.space) > 1 else ""
             written += charts.save(chart, folder / f"{stem}{tail}")
-    except OSError as error:
-        raise ScenarioError(f"cannot write charts in {folder}: {error.strerror or error}") from None
     return written

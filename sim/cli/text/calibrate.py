@@ -11,6 +11,7 @@ from sim.calibration.fit import Fit, fit
 from sim.calibration.score import Score
 from sim.calibration.steps import PHASES, read, write
 from sim.errors import ScenarioError
+from sim.files import write_whole
 from sim.registry import suggest
 
 HEAD = f"{'':<10}{'measured':>12}{'simulated':>12}{'mean':>9}{'p50':>9}{'p99':>9}{'each':>9}{'each p90':>10}"
@@ -40,7 +41,7 @@ def fit_profile(measurements: Path, out: Path, choice: Choice) -> None:
     found = fit(steps, fixed=_fixed(choice.fixed), resamples=choice.resamples)
     known = {**figures(steps.model, steps.tp), **choice.figures}
     text = profile_yaml(found, source=choice.source or f"steps measured in {measurements.name}", figures=known)
-    out.write_text(text, encoding="utf-8")
+    write_whole(out, text)
     click.echo(f"{steps.device} {steps.model} tp {steps.tp}: {len(steps)} steps, {len(found.steps)} configurations")
     for line in _coefficients(found):
         click.echo(line)
@@ -120,10 +121,7 @@ def write_record(folder: Path, out: Path) -> None:
     from sim.calibration.recording import record
 
     text = dump(record(folder))
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError(f"cannot write {out}: {error.strerror}") from None
+    write_whole(out, text)
     click.echo(f"wrote {out}", err=True)
 
 
