@@ -58,10 +58,10 @@ def engine_specs(draw, *, preset=None, pool=None):
     """Fields of a small engine."""
     one = lambda *values: draw(st.sampled_from(values))  # noqa: E731
     preset = preset or one("vllm", "sglang")
-    return {
+    engine = {
         "preset": preset,
         "overlap": one(False, True),
-        "visibility": one("at_schedule", "after_prefill"),
+        "visibility": one("at_schedule", "after_prefill", "never"),
         "kv_tokens": pool or one(100_000, 4000, 2000, 1000, 600),
         "max_num_seqs": one(64, 16, 4, 2),
         **draw(OWN_FIELDS[preset]()),
@@ -71,6 +71,9 @@ def engine_specs(draw, *, preset=None, pool=None):
             {"kind": "form_d"},
         ),
     }
+    if engine["visibility"] == "never" and preset == "vllm":
+        engine["align_chunks"] = False
+    return engine
 
 
 @st.composite

@@ -43,6 +43,12 @@ from sim.cli import _complete, _options
     help="Requests to simulate at other settings: two pairs everywhere first, then more where the decision is nearest "
     "to a flip.",
 )
+@click.option(
+    "--ablation-pairs",
+    type=click.IntRange(0, 1_000_000),
+    help="Pairs with what moves most engine time switched off in both arms, where no arm takes it away; 0: none. By "
+    "default as many as a budget of requests allows.",
+)
 @_options.every_core
 @click.option(
     "-o",
@@ -67,6 +73,7 @@ def review(
     interest: float,
     sensitivity_pairs: int | None,
     sensitivity_requests: int,
+    ablation_pairs: int | None,
     jobs: int | None,
     folder: Path | None,
     out: Path,
@@ -107,6 +114,7 @@ def review(
                 progress=lambda done, total: progress.update(task, completed=done, total=total),
                 sensitivity_pairs=sensitivity_pairs,
                 sensitivity_requests=sensitivity_requests,
+                ablation_pairs=ablation_pairs,
                 told=lambda says: progress.console.print(says, highlight=False, soft_wrap=True),
             )
         command = reproduce(scenario, evidence, sets, lines)
@@ -114,6 +122,7 @@ def review(
         command += [] if sensitivity_pairs is None else ["--sensitivity-pairs", str(sensitivity_pairs)]
         if sensitivity_requests != reviews.BUDGET:
             command += ["--sensitivity-requests", str(sensitivity_requests)]
+        command += [] if ablation_pairs is None else ["--ablation-pairs", str(ablation_pairs)]
         found = reviews.review_of(evidence, shlex.join(command))
         place = where or out / made.name / "review"
         written = reviews.write(found, reviews.figures(evidence), place)

@@ -161,6 +161,8 @@ class Scheduler:
         self.cache: KvPool
         self.registers_early = False
         """Whether a prompt can be hit once its blocks are allocated, or only when it is computed."""
+        self.remembers = True
+        """Whether a prompt can be hit at all."""
         self.ending: list[Request] = []
         """Requests that left the batch and whose last step is under way."""
         self.plan: Plan | None = None

@@ -321,3 +321,10 @@ class BlockCache(Tree):
         if lower.source != node.source or len(node.children) != 1 or lower.children:
             return False
         return not (lower.copies or node.copies)
+
+
+class ForgettingBlockCache(BlockCache):
+    """Prefix caching off: what is computed belongs to its request alone, and is freed with it."""
+
+    def register(self, request: Request, content: Content, tokens: int) -> None:
+        """Nothing is ever found."""

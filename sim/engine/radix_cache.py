@@ -278,3 +278,10 @@ class RadixCache(Tree):
         queue = self.queue
         queue.before = queue.after = queue
         self._bury()
+
+
+class ForgettingRadixCache(RadixCache):
+    """Prefix caching off: what is computed belongs to its request alone, and is freed with it."""
+
+    def register(self, request: Request, content: Content, tokens: int) -> None:
+        """Nothing is ever found."""

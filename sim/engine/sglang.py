@@ -19,7 +19,7 @@ from sim.engine._reserve import Reserve
 from sim.engine._retraction import RetractingScheduler
 from sim.engine._scheduler import Chunk, Plan, StepCost
 from sim.engine._telling import Tell, TellingRadixCache
-from sim.engine.radix_cache import RadixCache
+from sim.engine.radix_cache import ForgettingRadixCache, RadixCache
 from sim.engine.request import Request
 from sim.engine.spec import EngineSpec
 
@@ -80,6 +80,7 @@ class SglangScheduler(RetractingScheduler):
         self.chunk = spec.chunked_prefill_tokens
         self.mixes = bool(spec.enable_mixed_chunk)
         self.registers_early = spec.visibility == "at_schedule"
+        self.remembers = spec.visibility != "never"
         self.tell: Tell | None = None
         self.cache = self._new_cache()
         is_plain = spec.queue_order == "fcfs" and spec.visibility != "deferred"
@@ -143,6 +144,8 @@ class SglangScheduler(RetractingScheduler):
         self.rest()
 
     def _new_cache(self) -> RadixCache:
+        if not self.remembers:
+            return ForgettingRadixCache(self.capacity, self.block)
         if self.tell is None:
             return RadixCache(self.capacity, self.block)
         return TellingRadixCache(self.capacity, self.block, self.tell)

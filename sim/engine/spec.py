@@ -16,7 +16,7 @@ from sim.cost._devices import DEVICES
 if TYPE_CHECKING:
     from sim.cost._models import Shape
 
-Visibility = Literal["at_schedule", "after_prefill", "deferred"]
+Visibility = Literal["at_schedule", "after_prefill", "deferred", "never"]
 QueueOrder = Literal["fcfs", "lpm", "dfs-weight", "lof", "random", "routing-key"]
 KEY_HEADER: Final = "x-smg-routing-key"
 """The header in which SGLang's queue order reads a routing key."""
@@ -94,6 +94,7 @@ class EngineSpec:
     visibility: Visibility | None = None
     """When a prompt's blocks can be hit: once allocated (``at_schedule``, vLLM), once computed (``after_prefill``,
     SGLang), or once computed with siblings held back until then (``deferred``, SGLang with ``lpm`` or ``dfs-weight``).
+    ``never``: prefix caching is off, every prompt is computed whole.
     """
     block_tokens: int | None = None
     """Tokens of one KV block (vLLM, 16; hybrid models a block as large as their state) or page (SGLang, 1)."""
@@ -113,8 +114,8 @@ class EngineSpec:
     """vLLM: room that the state of one running sequence of a hybrid model takes, in tokens of KV. Default: by the shape
     of the model; 0 for one without such a state."""
     align_chunks: bool | None = None
-    """vLLM: chunks of a prompt end at block boundaries, where the state can be kept. Default: true for hybrid models,
-    false for others."""
+    """vLLM: chunks of a prompt end at block boundaries, where the state can be kept. Default: true for hybrid models
+    with prefix caching, false for others."""
     max_prefill_tokens: int | None = None
     """SGLang: new tokens of one prefill batch. Default 16384."""
     chunked_prefill_tokens: int | None = None
@@ -187,11 +188,15 @@ def resolve(spec: EngineSpec, shape: "Shape | None" = None) -> EngineSpec:
     defaults = PRESETS[spec.preset] | (_vllm(spec, shape) if spec.preset == "vllm" else _sglang(spec))
     if spec.kv_tokens is None:
         defaults |= _MEMORY
+    if spec.visibility == "never" and spec.queue_order in _CACHE_AWARE:
+        raise ValueError(f"queue_order {spec.queue_order} has no effect without prefix caching: SGLang then takes fcfs")
     resolved = replace(spec, **{name: value for name, value in defaults.items() if getattr(spec, name) is None})
     tokens, seqs = resolved.max_num_batched_tokens, resolved.max_num_seqs
     if tokens is not None and seqs is not None and seqs > tokens:
         raise ValueError(f"max_num_seqs: vLLM refuses {seqs}, more than max_num_batched_tokens ({tokens})")
     if resolved.align_chunks:
+        if spec.visibility == "never":
+            raise ValueError("align_chunks has no effect without prefix caching, for which vLLM aligns them")
         _check_alignment(resolved)
     return resolved
 
@@ -213,8 +218,9 @@ def _vllm(spec: EngineSpec, shape: "Shape | None") -> dict[str, Any]:
     defaults = {"max_num_batched_tokens": tokens, "max_num_seqs": min(256 if is_small else 1024, tokens)}
     if shape is None or not shape.state_mib_per_sequence:
         return defaults
-    state = {"state_tokens_per_seq": shape.state_tokens(spec.tp, spec.kv_bits), "align_chunks": True}
-    return defaults | state | {"block_tokens": shape.state_block_tokens or 16}
+    state = {"state_tokens_per_seq": shape.state_tokens(spec.tp, spec.kv_bits)}
+    aligned = {"align_chunks": spec.visibility != "never"}
+    return defaults | state | aligned | {"block_tokens": shape.state_block_tokens or 16}
 
 
 def _sglang(spec: EngineSpec) -> dict[str, Any]:

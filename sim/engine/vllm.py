@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from sim.engine._scheduler import Chunk, Plan, Scheduler, StepCost
 from sim.engine._telling import Tell, TellingBlockCache
-from sim.engine.block_cache import BlockCache
+from sim.engine.block_cache import BlockCache, ForgettingBlockCache
 from sim.engine.request import Request
 from sim.engine.spec import EngineSpec
 
@@ -56,6 +56,7 @@ class VllmScheduler(Scheduler):
         """Blocks that a running request of a hybrid model holds for its state, however long it is."""
         self.aligns = bool(spec.align_chunks)
         self.registers_early = spec.visibility == "at_schedule"
+        self.remembers = spec.visibility != "never"
         self.tell: Tell | None = None
         self.cache: BlockCache = self._new_cache()
         self.prefills: list[Request] = []
@@ -342,6 +343,8 @@ class VllmScheduler(Scheduler):
         self.refused = None
 
     def _new_cache(self) -> BlockCache:
+        if not self.remembers:
+            return ForgettingBlockCache(self.capacity, self.block)
         if self.tell is None:
             return BlockCache(self.capacity, self.block)
         return TellingBlockCache(self.capacity, self.block, self.tell)

@@ -80,7 +80,10 @@ def sglang(program: Program, spec: Mapping[str, Any], kv_tokens: int, place: str
     _hardware(settings, place)
     program.switch(f"{place}.overlap", "", f"{prefix}disable-overlap-schedule")
     usual = _ORDER_OF_QUEUE.get(spec["queue_order"], "after_prefill")
-    if spec["visibility"] == usual:
+    if spec["visibility"] == "never":
+        settings.place(f"{place}.visibility", f"{prefix}disable-radix-cache")
+        program.constant(f"{prefix}disable-radix-cache")
+    elif spec["visibility"] == usual:
         settings.place(f"{place}.visibility", f"follows from {prefix}schedule-policy")
     else:
         settings.refuse(f"{place}.visibility", f"with {prefix}schedule-policy {spec['queue_order']} it is {usual}")
@@ -116,7 +119,13 @@ def _vllm(program: Program, spec: Mapping[str, Any], kv_tokens: int, place: str)
     _hardware(settings, place)
     program.flag(f"{place}.tp", "--tensor-parallel-size")
     program.switch(f"{place}.overlap", "--async-scheduling", "--no-async-scheduling")
-    settings.built_in(f"{place}.visibility", "at_schedule")
+    caches = spec["visibility"] != "never"
+    caching = f"--{'' if caches else 'no-'}enable-prefix-caching"
+    program.constant(caching)
+    if caches:
+        settings.built_in(f"{place}.visibility", "at_schedule")
+    else:
+        settings.place(f"{place}.visibility", caching)
     if spec["align_chunks"]:
         settings.place(f"{place}.align_chunks", "--mamba-cache-mode align")
         program.constant("--mamba-cache-mode", "align")
@@ -148,7 +157,6 @@ def _vllm(program: Program, spec: Mapping[str, Any], kv_tokens: int, place: str)
         )
     _kv_bits(program, f"{place}.kv_bits", "--kv-cache-dtype", "fp8")
     program.constant("--scheduling-policy", "fcfs")
-    program.constant("--enable-prefix-caching")
     program.constant("--enable-prompt-tokens-details")
     program.environment["VLLM_SERVER_DEV_MODE"] = "1"
     program.notes.append("Empty the cache before a run: POST /reset_prefix_cache, which VLLM_SERVER_DEV_MODE opens")

@@ -9,6 +9,7 @@ Each runs replication 0 alone. A control that the scenario cannot have (a router
 fleet, a change that acts on one engine too) says so instead of holding.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -137,13 +138,14 @@ def _endless(cell: Cell) -> Cell:
     """The same cell with room for everything in each of its engines."""
     fleet = dict(cell.resolved["fleet"])
     if isinstance(fleet["engines"], int):
-        fleet["engine"] = _roomy(fleet["engine"])
+        fleet["engine"] = roomy(fleet["engine"])
     else:
-        fleet["engines"] = {name: {**each, "engine": _roomy(each["engine"])} for name, each in fleet["engines"].items()}
+        fleet["engines"] = {name: {**each, "engine": roomy(each["engine"])} for name, each in fleet["engines"].items()}
     return Cell.from_resolved({**cell.resolved, "fleet": fleet}, cell.base, cell.arm)
 
 
-def _roomy(engine: dict[str, Any]) -> dict[str, Any]:
+def roomy(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """An engine with room for everything."""
     sized = ("memory_share", "other_gib", "kv_bits")
     return {**engine, **dict.fromkeys(sized), "kv_tokens": ENDLESS_TOKENS}
 

@@ -13,13 +13,14 @@ from sim.log import store
 from sim.log.frames import Tables
 from sim.metrics import METRICS
 from sim.report.contrast import Contrast, Finding, Lines, contrast, shared_metrics
-from sim.report.ledger import Entry, by_mechanism, entries, ledger
+from sim.report.ledger import Entry, entries, ledger
 from sim.report.ledger import differences as differences_of
 from sim.report.plan import Plan, plan
 from sim.report.region import Coverage, coverage
 from sim.report.result import Arm, Result
 from sim.report.rule import LOOKS, check_lines
 from sim.report.sides import first, read_side
+from sim.review._ablations import Ablation, Ablations, Change, Found, ablate, moved_most, of_arm
 from sim.review._arithmetic import Arithmetic, arithmetic
 from sim.review._assumptions import regions
 from sim.review._checks import verify
@@ -28,8 +29,6 @@ from sim.review._model import Check, Sealed
 from sim.review.sensitivity import BUDGET, Centre, Sensitivity, registered, study
 from sim.rng import Streams
 from sim.scenario import Cell, Keys, Scenario, differences, spread_of_keys
-from sim.stats import Ratio
-from sim.stats.shares import Share, ratio_of_means
 from sim.sweep import run
 from sim.validation import Record, Traits, read_record, traits_of
 from sim.workload._describe import Description, describe
@@ -56,41 +55,6 @@ MOST_UNSERVED = 0.005
 """Metrics that every review shows, where both arms have them."""
 
 
-Change = tuple[str, Any, Any]
-"""A field, and its value in each of two arms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ablation:
-    """The candidate without the mechanism that is held to explain it."""
-
-    arm: str
-    change: Change
-    """The one field in which it differs from the candidate."""
-    mechanism: str | None
-    """What the scenario says that it takes away; None where it was only named for this review."""
-    moved: pl.DataFrame
-    """By pair, what the candidate's ledger has over the baseline's, in nanoseconds."""
-    own: pl.DataFrame
-    """The same of this arm."""
-    ratio: Ratio
-    """Of this arm over the baseline, in the metric that decides."""
-    lost: int
-    """Requests that failed, were rejected or never ended, beyond the candidate's."""
-    others: tuple[str, ...] = ()
-    """Further arms that the scenario says take something away from the candidate."""
-
-    def seconds(self, name: str) -> tuple[float, float]:
-        """Mean difference from the baseline in a mechanism or in total: of the candidate, and of this arm."""
-        whole, own = (float(by_mechanism(each, name).to_numpy().mean()) for each in (self.moved, self.own))
-        return whole, own
-
-    def gone(self, name: str) -> Share | None:
-        """Of the candidate's difference in a mechanism, the share that is not there; None where it had none."""
-        whole, own = (by_mechanism(each, name).to_numpy() for each in (self.moved, self.own))
-        return ratio_of_means(whole - own, whole)
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """What two arms of a scenario were found to do."""
@@ -108,7 +72,9 @@ class Evidence:
     ledger: list[Entry]
     moved: pl.DataFrame
     """By pair, what the candidate's ledger has over the baseline's, in nanoseconds."""
-    ablation: Ablation | None
+    ablations: Ablations
+    """By an arm that says so, then those of the review itself, of what moved most; and what could not be switched off.
+    """
     arithmetic: dict[str, Arithmetic]
     """What arithmetic alone says of the two arms."""
     assumptions: list[Knob]
@@ -136,6 +102,11 @@ class Evidence:
     def primary(self) -> Finding:
         """The metric that decides: the scenario's first."""
         return self.found.findings[0]
+
+    @property
+    def ablation(self) -> Ablation | None:
+        """The first one."""
+        return self.ablations.made[0] if self.ablations.made else None
 
     @property
     def is_lower_better(self) -> bool:
@@ -207,12 +178,14 @@ def gather(
     progress: Callable[[int, int], None] | None = None,
     sensitivity_pairs: int | None = 0,
     sensitivity_requests: int = BUDGET,
+    ablation_pairs: int | None = 0,
     told: Callable[[str], None] | None = None,
 ) -> Evidence:
     """Run the arms, or take what is stored, and look at it from all sides.
 
     ``sensitivity_pairs``: of every setting at which an assumption is varied; None: as many as ``sensitivity_requests``
-    allow. ``told`` hears beforehand how many runs that takes.
+    allow. ``ablation_pairs``: of every mechanism that is switched off in both arms, where no arm of the scenario takes
+    it away; None: as many as a budget allows. ``told`` hears beforehand how many runs that takes.
     """
     check_lines(lines)
     base = scenario.baseline
@@ -254,6 +227,28 @@ def gather(
         told=told,
         progress=progress,
     )
+    world = Found(
+        centre.scenario,
+        candidate,
+        change[0],
+        centre.arms,
+        (tables[base], tables[candidate]),
+        entries(*ledgers),
+        differences_of(*ledgers),
+        centre.paired,
+        pairs,
+        centre.requests,
+    )
+    by_arm = None
+    if taken is not None:
+        said = scenario.ablations.get(taking[0])
+        by_arm = of_arm(world, result, taking, said.mechanism if said else moved_most(world, least=0)[0], taken)
+    own = Ablations()
+    if by_arm is None or not by_arm.is_cause:
+        besides = by_arm.mechanism if by_arm else None
+        own = ablate(
+            world, ablation_pairs, out=out, besides=besides, jobs=jobs, fresh=fresh, told=told, progress=progress
+        )
     return Evidence(
         scenario=scenario,
         baseline=base,
@@ -263,9 +258,9 @@ def gather(
         found=found,
         lines=lines,
         tables=tables,
-        ledger=entries(*ledgers),
-        moved=differences_of(*ledgers),
-        ablation=_ablation(scenario, result, ledgers, taking, taken, undone(tables[candidate])) if taken else None,
+        ledger=list(world.entries),
+        moved=world.moved,
+        ablations=own if by_arm is None else replace(own, made=(by_arm, *own.made)),
         arithmetic={name: arithmetic(scenario.arms[name]) for name in arms},
         assumptions=registered(centre),
         sensitivity=varied,
@@ -317,36 +312,6 @@ def unequal_work(ev: Evidence) -> str:
     return " and ".join(
         f"{each.finished:,} of {each.asked:,} requests finished in {name}"
         for name, each in ((ev.baseline, one), (ev.candidate, other))
-    )
-
-
-def undone(tables: Tables) -> int:
-    """Requests that failed, were rejected or never ended; what a trainer aborts is meant to end."""
-    return int(tables.requests["status"].cast(pl.String).is_in(["failed", "rejected", "unfinished"]).sum())
-
-
-def _ablation(
-    scenario: Scenario,
-    result: Result,
-    ledgers: Sequence[pl.DataFrame],
-    taking: Sequence[str],
-    change: Change,
-    undone_before: int,
-) -> Ablation:
-    arm = taking[0]
-    said = scenario.ablations.get(arm)
-    tables = result.arms[arm].tables()
-    own = differences_of(ledgers[0], ledger(tables))
-    both = differences_of(*ledgers).join(own.select("pair"), on="pair", how="semi")
-    return Ablation(
-        arm=arm,
-        change=change,
-        mechanism=said.mechanism if said else None,
-        moved=both,
-        own=own.join(both.select("pair"), on="pair", how="semi"),
-        ratio=result.comparison(arm, scenario.metrics[0]).paired,
-        lost=max(undone(tables) - undone_before, 0),
-        others=tuple(taking[1:]),
     )
 
 

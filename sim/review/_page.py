@@ -29,7 +29,7 @@ from sim.review.parts.question import asked
 from sim.review.parts.risk import is_worse, worst_pairs
 from sim.review.parts.rule import ends, is_blocked, level_of, planned_pairs, planned_rule, told
 from sim.review.parts.sensitivity import flips_said, sizes_said
-from sim.review.parts.why import ablated, main_mechanism, moved_most
+from sim.review.parts.why import concluded, main_mechanism, moved_most
 from sim.validation import agreement
 
 
@@ -283,11 +283,12 @@ def _controls(ev: Evidence) -> str:
 
 def _why(ev: Evidence) -> str:
     """The mechanisms that moved most, and what is left of them without the one that is held to be the cause."""
-    said = (
-        f"No third arm switches off {main_mechanism(ev).line} alone, so that it is the cause is not proven."
-        if ev.ablation is None
-        else ablated(ev, ev.ablation)
-    )
+    if ev.ablation is None:
+        why = f" ({ev.ablations.notes[0]})" if ev.ablations.notes else ""
+        said = f"Nothing switches off {main_mechanism(ev).line} alone{why}, so that it is the cause is not proven."
+    else:
+        shown = [each for each in ev.ablations.made[1:] if each.is_cause and not ev.ablation.is_cause]
+        said = " ".join(concluded(ev, each) for each in (ev.ablation, *shown))
     lost = unequal_work(ev)
     first = (
         f"The arms did not do the same work: {lost}; engine time that is less may be work not done. " if lost else ""

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from sim.log.frames import Tables
-from sim.review._gather import Evidence, undone
+from sim.review._ablations import undone
+from sim.review._gather import Evidence
 from sim.scenario import check
 
 ONE_SESSION = 0.5

@@ -5,16 +5,23 @@ With means x and y of n pairs, their variances and covariance over n, and t of S
     (y - r x)**2 <= t**2 (v_yy - 2 r v_xy + r**2 v_xx)
 
 which is exact where x and y are normal. Where x itself is not told from 0 (t**2 v_xx >= x**2) the set is no interval,
-and a share of nothing is no share. E. C. Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 16 (1954).
+and a share of nothing is no share. Where pairs come in planned strata, means, variances and covariance are sums over
+strata with weights w and w**2, and t has the degrees of freedom of Satterthwaite.
+E. C. Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 16 (1954).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
 from sim.stats.paired import LEVEL, Floats
+from sim.stats.strata import Booleans
+
+Strata = tuple[Sequence[Booleans], Sequence[float]]
+"""For each stratum which pairs are in it, and its weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +33,32 @@ class Share:
     hi: float | None
 
 
-def ratio_of_means(above: Floats, below: Floats, *, level: float = LEVEL) -> Share | None:
-    """Mean of ``above`` over the mean of ``below``, pair by pair; None where the latter is 0."""
-    y, x = float(above.mean()), float(below.mean())
+def ratio_of_means(above: Floats, below: Floats, strata: Strata | None = None, *, level: float = LEVEL) -> Share | None:
+    """Mean of ``above`` over the mean of ``below``, pair by pair; None where the latter is 0, or a stratum is empty."""
+    masks, weights = strata or ([np.ones(len(above), dtype=bool)], [1.0])
+    sizes = [int(mask.sum()) for mask in masks]
+    if not all(sizes):
+        return None
+    y, x = (
+        sum(w * float(each[mask].mean()) for w, mask in zip(weights, masks, strict=True)) for each in (above, below)
+    )
     if x == 0:
         return None
-    n = len(above)
     value = y / x
-    if n < 2:
+    if min(sizes) < 2:
         return Share(value, None, None)
-    (v_yy, v_xy), (_, v_xx) = np.cov(above, below) / n
-    t2 = float(stdtrit(n - 1, (1 + level) / 2)) ** 2
+    moments = [w * w * np.cov(above[mask], below[mask]) / n for w, mask, n in zip(weights, masks, sizes, strict=True)]
+    (v_yy, v_xy), (_, v_xx) = np.sum(moments, axis=0)
+    t2 = float(stdtrit(_freedom(moments, value, sizes), (1 + level) / 2)) ** 2
     a, b, c = x * x - t2 * v_xx, x * y - t2 * v_xy, y * y - t2 * v_yy
     if a <= 0:
         return Share(value, None, None)
     half = math.sqrt(max(b * b - a * c, 0.0))
-    return Share(value, (b - half) / a, (b + half) / a)
+    return Share(value, float((b - half) / a), float((b + half) / a))
+
+
+def _freedom(moments: Sequence[Floats], ratio: float, sizes: Sequence[int]) -> float:
+    """Satterthwaite's degrees of freedom of the mean of y - r x; of one stratum, those of its pairs."""
+    parts = [max(float(each[0, 0] - 2 * ratio * each[0, 1] + ratio**2 * each[1, 1]), 0.0) for each in moments]
+    squares = sum(part**2 / (n - 1) for part, n in zip(parts, sizes, strict=True))
+    return sum(parts) ** 2 / squares if squares and len(sizes) > 1 else sum(sizes) - len(sizes)

@@ -11,7 +11,7 @@ MOST_LINES = 12
 """Lines that are shown of what differs between the files of the arms."""
 MOST_TRACES = 4
 """Traces that are listed one by one."""
-REVIEWS_OWN = ("--ablation", "--sensitivity-pairs", "--sensitivity-requests")
+REVIEWS_OWN = ("--ablation", "--ablation-pairs", "--sensitivity-pairs", "--sensitivity-requests")
 """Options of ``windtunnel review`` that sealing does not have; each takes a value."""
 MADE = (
     ("runs.json", "every run in its order, and what the header of its results says"),

@@ -19,7 +19,7 @@ from sim.review._model import Part, Row, Table
 from sim.review._risks import Condition, conditions
 from sim.review.parts._words import value
 from sim.review.parts.calibration import resembling
-from sim.review.parts.why import main_mechanism
+from sim.review.parts.why import held
 from sim.stats import Floats
 from sim.stats.future import prediction
 from sim.validation import agreement
@@ -165,20 +165,24 @@ def _pairs(ev: Evidence, effect: float) -> Argument | None:
 
 
 def _ablation(ev: Evidence) -> Argument | None:
-    """An ablation that leaves its mechanism where it was."""
+    """An ablation that leaves its mechanism, or the effect, where it was."""
     if ev.ablation is None:
         return None
-    name = ev.ablation.mechanism or main_mechanism(ev).line
-    gone = ev.ablation.gone(name)
-    if gone is None:
+    name = ev.ablation.mechanism
+    gone = ev.ablation.gone(name) if ev.ablation.arm else ev.ablation.share
+    if gone is None or gone.value >= 1 or ev.ablation.lost:
         return None
-    says = f"The arm that should take {name} away leaves {1 - gone.value:.0%} of it, so the cause may be another one."
+    says = (
+        f"The arm that should take {name} away leaves {1 - gone.value:.0%} of it, so the cause may be another one."
+        if ev.ablation.arm
+        else f"With {ev.ablation.off} in both arms {1 - gone.value:.0%} of the effect stays: {name} is not all of it."
+    )
     return Argument(f"ablation: {name}", says, abs(1 - gone.value))
 
 
 def disconfirming(ev: Evidence) -> str:
     """What in the first real pairs would refute the mechanism: outside the prediction interval of their mean."""
-    named = ev.ablation.mechanism if ev.ablation and ev.ablation.mechanism else main_mechanism(ev).line
+    named = held(ev)
     metric, what = OBSERVED.get(named, (ev.primary.metric, "the metric that decides"))
     logs = _logs(ev, metric)
     if logs.size < FIRST or not logs.any():

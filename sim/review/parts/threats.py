@@ -25,7 +25,7 @@ def threats(ev: Evidence) -> Part:
 def _internal(ev: Evidence) -> Iterator[str]:
     """Whether the cause is the one that is held."""
     if ev.ablation is None:
-        yield "Internal: no arm takes the mechanism away, so the cause of the difference is read off the ledger alone."
+        yield "Internal: no ablation takes the mechanism away, so the cause is read off the ledger alone."
     if ev.sensitivity is None:
         yield f"Internal: which assumption would turn the decision is not known ({ev.no_sensitivity})."
     else:

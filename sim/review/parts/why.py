@@ -8,19 +8,18 @@ from sim.log.account import MECHANISMS
 from sim.report.ledger import SAYS, Entry, mechanisms
 from sim.report.numbers import number
 from sim.report.rule import percent
+from sim.review._ablations import LEAST, REMOVED, Ablation
 from sim.review._arithmetic import Arithmetic, predicted
-from sim.review._gather import Ablation, Evidence, unequal_work
+from sim.review._gather import Evidence, unequal_work
+from sim.review._knobs import brief
 from sim.review._model import Part, Row, Table
 from sim.review.parts._words import arms, turned, value, words
+from sim.stats import Ratio
 from sim.stats.shares import Share
 
 MAKESPAN: Final = {"samples_per_s": 1, "requests_per_s": 1, "output_tokens_per_s": 1, "makespan_s": -1}
 """Metrics that are the makespan of a fixed amount of work, or its inverse."""
-LEAST: Final = 0.01
-"""Share of the largest difference below which one has no shares."""
 ROUNDED: Final = 0.005
-REMOVED: Final = 0.5
-"""Share of a mechanism that an ablation must take away to have taken it."""
 ABOVE: Final = 1.1
 """Prefill over what placement allows, from which the review says so."""
 
@@ -33,6 +32,7 @@ NOT_WHY: Final = (
     "A line says where time went, not why: no arm says that it takes the mechanism alone away "
     "(`ablates:` in the scenario, or --ablation)."
 )
+SHARES: Final = "Shares of an effect are of the logarithm of its ratio, over the pairs that were run both ways."
 
 
 def why(ev: Evidence) -> Part:
@@ -44,11 +44,13 @@ def why(ev: Evidence) -> Part:
     if ev.ablation is None:
         text += [NOT_WHY]
     else:
-        text += [ablated(ev, ev.ablation)]
+        made = ev.ablations.made
+        text += [f"{concluded(ev, each)} {_line(ev, each)}" for each in made]
         if ev.ablation.others:
             text += [f"Further ablations of {ev.candidate}, by --ablation: {', '.join(ev.ablation.others)}."]
-        if not ev.ablation.lost:
-            tables.append(_ablation(ev, ev.ablation))
+        text += [SHARES]
+        tables += [_ablation(ev, each, f"8.{4 + at}") for at, each in enumerate(made) if not each.lost]
+    text += [f"Not switched off: {each}." for each in ev.ablations.notes]
     return Part(8, "Why", text, tables, figures=("timeline_baseline", "timeline_candidate"))
 
 
@@ -57,37 +59,68 @@ def main_mechanism(ev: Evidence) -> Entry:
     return max(mechanisms(ev.ledger, ev.moved), key=lambda each: abs(each.difference.mean or 0.0))
 
 
-def ablated(ev: Evidence, ablation: Ablation) -> str:
-    """What is gone of the mechanism that the arm takes away, or of the one that moved most."""
-    path, one, other = ablation.change
-    head = f"Arm {ablation.arm} is {ev.candidate} with {turned(path, one, other)}"
+def held(ev: Evidence) -> str:
+    """The mechanism that is held to be the cause: one that an ablation shows to be it, else that which moved most."""
+    shown = next((each.mechanism for each in ev.ablations.made if each.is_cause), None)
+    named = ev.ablation.mechanism if ev.ablation is not None and ev.ablation.arm else None
+    return shown or named or main_mechanism(ev).line
+
+
+def concluded(ev: Evidence, ablation: Ablation) -> str:
+    """What an ablation says of the effect, the conclusion first."""
+    where, name = _where(ev, ablation), ablation.mechanism
     if ablation.lost:
-        return f"{head}. It is NO ABLATION: {ablation.lost:,} more of its requests never finished, so it did less work."
-    name = ablation.mechanism or main_mechanism(ev).line
+        return f"NO ABLATION: {where} {ablation.lost:,} more requests never finished, so less work was done."
+    whole, share = ablation.whole.ratio, ablation.share
+    if whole is None or ablation.ratio.ratio is None or share is None or share.lo is None or share.hi is None:
+        return f"Whether {name} is the cause is open: {where} there is no share of the effect."
+    effect = "gain" if (whole < 1) == ev.is_lower_better else "loss"
+    ratio = f"the ratio is {_ratio_of(ablation.ratio)} in place of {whole:.3f}"
+    if not ablation.is_off:
+        if ablation.arm and ablation.stays:
+            said = f"most of the {effect} stays, and so does most of {name}: {ratio}"
+            return f"{where[0].upper()}{where[1:]} {said}. So what that arm changes is not the cause."
+        left = f"most of {name} stays {where}, so that this does not switch it off"
+        return f"It is open whether the {effect} is {name}: {left}; {ratio}."
+    if share.lo > 1:
+        against = ("loss", "lose") if effect == "gain" else ("gain", "gain")
+        instead = f"it is a {against[0]}" if ablation.arm else f"{ev.candidate} would {against[1]}"
+        return f"The {effect} is {name}, and more than all of it: {where} {instead}, {ratio}."
+    gone = f"{share.value:.0%} [{share.lo:.0%}, {share.hi:.0%}] of it is gone"
+    if share.lo > REMOVED:
+        gone = gone if share.value < 1 else "nothing of it is left"
+        return f"{'The' if share.hi >= 1 else 'Most of the'} {effect} is {name}: {where} {gone}, {ratio}."
+    if share.hi < 0:
+        return f"The {effect} is NOT {name}, which works against it: {where} it would be larger, {ratio}."
+    if share.hi < REMOVED:
+        kept = f"{1 - share.value:.0%} [{1 - share.hi:.0%}, {1 - share.lo:.0%}] of it stays"
+        return f"{'The' if share.lo <= 0 else 'Most of the'} {effect} is NOT {name}: {where} {kept}, {ratio}."
+    return f"It is open how much of the {effect} is {name}: {where} {gone}, {ratio}."
+
+
+def _where(ev: Evidence, ablation: Ablation) -> str:
+    if ablation.change is None:
+        return f"with {ablation.off} in both arms"
+    return f"in arm {ablation.arm} ({ev.candidate} with {turned(*ablation.change)})"
+
+
+def _line(ev: Evidence, ablation: Ablation) -> str:
+    """What is gone of the mechanism's own lines of the ledger."""
+    name = ablation.mechanism
     whole, own = ablation.seconds(name)
     found = ablation.gone(name)
     d = _decimals(ev.ledger[-1])
-    said = f"{ev.candidate} moved nothing in {name}" if found is None else f"{_share(found)} of {name} is gone"
-    end = "" if found is None else f" ({whole:+,.{d}f} engine-seconds over {ev.baseline}, {own:+,.{d}f} without)"
-    return f"{head}: {said}{end}. {_verdict(found)} {_effect(ev, ablation)}"
-
-
-def _verdict(found: Share | None) -> str:
-    if found is None or found.lo is None or found.hi is None:
-        return "So the ablation says nothing of this mechanism."
-    if found.lo > REMOVED:
-        return "So the mechanism is what the arm says."
-    if found.hi < REMOVED:
-        return "So the mechanism is NOT what the arm says: most of it stays."
-    return "So it is open whether this is the mechanism."
-
-
-def _effect(ev: Evidence, ablation: Ablation) -> str:
-    ratio, metric = ablation.ratio, ev.primary.metric
-    if ratio.ratio is None or ev.primary.paired.ratio is None:
+    if ablation.lost:
         return ""
-    between = "" if ratio.lo is None else f" [{ratio.lo:.3f}, {ratio.hi:.3f}]"
-    return f"Without it the ratio of {metric} is {ratio.ratio:.3f}{between} in place of {ev.primary.paired.ratio:.3f}."
+    effect = "" if ablation.share is None else f"Of the effect {_share(ablation.share)} is gone. "
+    if found is None:
+        return f"{effect}{ev.candidate} moved nothing in {name}."
+    seconds = f"{whole:+,.{d}f} engine-seconds over {ev.baseline}, {own:+,.{d}f} there"
+    return f"{effect}Of {name} {_share(found)} is gone ({seconds})."
+
+
+def _ratio_of(found: Ratio) -> str:
+    return f"{found.ratio:.3f}" + ("" if found.lo is None else f" [{found.lo:.3f}, {found.hi:.3f}]")
 
 
 def _share(found: Share) -> str:
@@ -146,7 +179,7 @@ def _mechanisms(ev: Evidence) -> Table:
     return Table("8.2", "Mechanisms", head, rows, note)
 
 
-def _ablation(ev: Evidence, ablation: Ablation) -> Table:
+def _ablation(ev: Evidence, ablation: Ablation, number: str) -> Table:
     rows = []
     d, every = _decimals(ev.ledger[-1]), {name: ablation.seconds(name) for name in (*MECHANISMS, "total")}
     least = LEAST * max(abs(whole) for whole, _ in every.values())
@@ -156,9 +189,13 @@ def _ablation(ev: Evidence, ablation: Ablation) -> Table:
             tells = found is not None and found.lo is not None and abs(whole) >= least
             label = "engines x makespan" if name == "total" else name
             rows.append((label, f"{whole:+,.{d}f}", f"{own:+,.{d}f}", _share(found) if tells and found else "–"))
-    head = ("engine-seconds over the baseline", ev.candidate, ablation.arm, "gone, 95 %")
+    title = f"The ablation arm {ablation.arm}" if ablation.arm else f"Both arms with {ablation.off}"
+    head = ("engine-seconds over the baseline", ev.candidate, ablation.arm or f"with {ablation.off}", "gone, 95 %")
     note = "Fieller's interval over pairs; no share of a difference that is not told from 0, or is next to nothing."
-    return Table("8.4", f"The ablation arm {ablation.arm}", head, rows, note)
+    if ablation.settings is not None:
+        said = "; ".join(f"{path}: {brief(value)}" for path, value in ablation.settings.items())
+        note = f"{ablation.ratio.pairs} pairs. Set in both arms: {said}. {note}"
+    return Table(number, title, head, rows, note)
 
 
 # -- first principles ---------------------------------------------------------------------------------------------

@@ -52,6 +52,12 @@ def test_deferred_with_overlap(serve):
     assert serve(8, visibility="deferred", overlap=True) == (2, [0, 0] + [10] * 6)
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_never(serve, overlap):
+    """Prefix caching is off: each computes the whole prompt, in the first batch that has room."""
+    assert serve(8, visibility="never", overlap=overlap) == (8, [0] * 8)
+
+
 def test_little_in_common_holds_nobody(serve):
     """Siblings share at least as many tokens as the threshold says."""
     fields = {"visibility": "deferred", "overlap": False}

@@ -226,6 +226,21 @@ def test_a_vllm_engine():
     assert "--gpu-memory-utilization" not in given
 
 
+def test_prefix_caching_off():
+    """Each product has a flag for it, in place of the one for caching."""
+    off = "fleet.engine={preset: %s, kv_tokens: 5000, visibility: never}"
+    for preset, program, flag in (
+        ("sglang", "sglang-0.5.23", "--disable-radix-cache"),
+        ("vllm", "vllm-serve", "--no-enable-prefix-caching"),
+    ):
+        made = configured("{kind: random}", off % preset)
+        given = flags(made.files["engine.sh"])
+        assert not list(refused(program, given))
+        assert given[flag] == ""
+        assert "--enable-prefix-caching" not in given
+        assert not [each for each in made.impossible if "visibility" in each]
+
+
 def test_engines_by_memory_and_of_several_types():
     """Without a pool in tokens the share of memory is the flag; each type has a script of its own."""
     types = "old: {count: 1, engine: {preset: vllm}}, new: {count: 2, engine: {preset: vllm, kv_bits: 8}}"

@@ -44,3 +44,20 @@ def test_it_holds_its_value_and_follows_units(pairs, unit):
     if one.lo is not None:
         assert one.lo - 1e-9 <= one.value <= one.hi + 1e-9
         assert (one.lo, one.hi) == (pytest.approx(other.lo, abs=1e-6), pytest.approx(other.hi, abs=1e-6))
+
+
+def test_planned_strata_are_weighted():
+    """One pair in three lies where it counts two thirds: the share is that of the weighted means, and is covered so."""
+    rng = np.random.default_rng(8)
+    first = np.arange(18) < 6
+    masks, weights = [first, ~first], [2 / 3, 1 / 3]
+    inside, apart = 0, []
+    for _ in range(2000):
+        x = np.where(first, 8.0, 2.0) + rng.normal(size=18)
+        y = np.where(first, 6.0, 0.5) + 0.5 * rng.normal(size=18)
+        found = ratio_of_means(y, x, (masks, weights))
+        inside += found.lo <= (4 + 1 / 6) / 6 <= found.hi
+        apart.append(found.value - ratio_of_means(y, x).value)
+    assert inside / 2000 == pytest.approx(0.95, abs=0.02)
+    assert np.mean(apart) > 0.08
+    assert ratio_of_means(x, x, ([first, np.zeros(18, bool)], weights)) is None
