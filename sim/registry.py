@@ -70,6 +70,7 @@ def _root(family: Family) -> Path:
     return Path(package.__path__[0])
 
 
+@cache
 def _paths(family: Family) -> dict[str, Path]:
     """Kind -> file of each module that may be a member; nothing is imported."""
     root = _root(family)

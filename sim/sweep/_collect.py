@@ -6,7 +6,7 @@ result: a cell's tables are put together in the order of its pairs.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,16 +84,16 @@ class Run:
 
 
 class Collector:
-    """Runs cells below one folder; use it as a context."""
+    """Runs cells below one folder or several, which it holds for itself; use it as a context."""
 
     def __init__(
         self,
-        folder: Path,
+        folders: Iterable[Path],
         *,
         jobs: int | None,
         keep_tables: bool = True,
         fresh: bool = False,
-        manifest: Callable[[Cell], dict[str, Any]],
+        manifest: Callable[[Run], dict[str, Any]],
         told: Callable[[int, int], None] | None = None,
         pool: Pool | None = None,
         until: float | None = None,
@@ -102,7 +102,7 @@ class Collector:
 
         No task begins after ``until``, a time of the monotonic clock.
         """
-        self.folder = folder
+        self.folders = dict.fromkeys(folders)
         self.jobs = jobs
         self.keep_tables = keep_tables
         self.fresh = fresh
@@ -111,13 +111,18 @@ class Collector:
         self.pool: Pool = pool or Inline()
         self.is_given = pool is not None
         self.until = until
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[Path, Run] = {}
+        """By the place of the result."""
         self.done = 0
+        self._under_way: dict[Task, Run] = {}
         self.stack = ExitStack()
 
     def __enter__(self) -> Self:
-        store.prepare(self.folder)
-        self.stack.enter_context(store.locked(self.folder))
+        with ExitStack() as opened:
+            for folder in self.folders:
+                store.prepare(folder)
+                opened.enter_context(store.locked(folder))
+            self.stack = opened.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -128,15 +133,15 @@ class Collector:
         """The time that was given is over."""
         return self.until is not None and time.monotonic() > self.until
 
-    def want(self, cell: Cell, pairs: int) -> Run:
-        """Ask for pairs 0 to this of a cell; what is there already is found."""
-        run = self.runs.get(cell.hash)
+    def want(self, cell: Cell, pairs: int, folder: Path) -> Run:
+        """Ask for pairs 0 to this of a cell, below one of the folders; what is there already is found."""
+        run = self.runs.get(folder / cell.hash)
         if run is None:
-            run = self.runs[cell.hash] = Run(cell, self.folder / cell.hash, 0)
+            run = self.runs[folder / cell.hash] = Run(cell, folder / cell.hash, 0)
             if self.fresh:
                 store.Journal(run.folder).discard()
             else:
-                measured, run.tabled = _stored(run.folder, self.manifest(cell))
+                measured, run.tabled = _stored(run.folder, self.manifest(run))
                 if run.tabled or not self.keep_tables:
                     run.stored = measured if run.tabled or measured >= pairs else 0
                 run.journal = {pair for pair, _ in _journal(run.folder) if pair >= run.tabled}
@@ -152,17 +157,13 @@ class Collector:
         """Run what is wanted until nothing is."""
         waiting = list(self.runs.values())
         self._say()
-        under_way = 0
-        while waiting or under_way:
-            while under_way < self.pool.depth and (task := self._next(waiting)) is not None:
+        while waiting or self._under_way:
+            while len(self._under_way) < self.pool.depth and (task := self._next(waiting)) is not None:
                 self.pool.submit(task)
-                under_way += 1
-            if under_way:
-                task, done = self.pool.next()
-                under_way -= 1
-                self._take(task, done)
+            if self._under_way:
+                self._take(*self.pool.next())
                 interrupts.check()
-                self._grow(waiting, under_way)
+                self._grow(waiting)
             for run in [run for run in waiting if run.is_complete]:
                 waiting.remove(run)
                 self._finish(run)
@@ -179,7 +180,9 @@ class Collector:
         for run in waiting:
             if run.remaining() and (pairs := run.take(self._size(run))):
                 run.in_flight += 1
-                return Task(run.cell, pairs)
+                task = Task(run.cell, pairs)
+                self._under_way[task] = run
+                return task
         return None
 
     def _size(self, run: Run) -> int:
@@ -189,7 +192,7 @@ class Collector:
         return max(min(size, run.remaining() // (2 * self.pool.workers)), 1)
 
     def _take(self, task: Task, done: Done) -> None:
-        run = self.runs[task.cell.hash]
+        run = self._under_way.pop(task)
         run.in_flight -= 1
         run.seconds += done.seconds
         run.ran += len(task.pairs)
@@ -201,9 +204,9 @@ class Collector:
         if len(run.failures) >= HOPELESS and not run.journal and not run.stored:
             run.wanted = min(run.wanted, run.dealt)
 
-    def _grow(self, waiting: list[Run], under_way: int) -> None:
+    def _grow(self, waiting: list[Run]) -> None:
         """Start worker processes once they save more time than they take."""
-        if self.is_given or under_way or not isinstance(self.pool, Inline):
+        if self.is_given or self._under_way or not isinstance(self.pool, Inline):
             return
         workers = cores() if self.jobs is None else self.jobs
         if workers == 1:
@@ -240,7 +243,7 @@ class Collector:
         tables = frames.concat(parts)
         failures = {str(pair): text for pair, text in sorted(run.failures.items())}
         run.stored = max(run.wanted, run.tabled)
-        manifest = {**self.manifest(run.cell), "pairs": run.stored, "failures": failures}
+        manifest = {**self.manifest(run), "pairs": run.stored, "failures": failures}
         store.write(
             run.folder,
             tables if self.keep_tables else None,
@@ -252,7 +255,7 @@ class Collector:
     def _retell(self, run: Run) -> None:
         """What a scenario says beside its cells may have changed since the cell was stored."""
         known = store.read_manifest(run.folder) or {}
-        if (said := {**known, **self.manifest(run.cell)}) != known:
+        if (said := {**known, **self.manifest(run)}) != known:
             store.write_manifest(run.folder, said)
 
     def settle(self, run: Run) -> None:

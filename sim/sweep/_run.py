@@ -67,25 +67,37 @@ def run_all(
     progress: Progress | None = None,
     pool: Pool | None = None,
 ) -> None:
-    """Run the arms of several scenarios of one name together; cells that they share are run once."""
+    """Run the arms of several scenarios together; cells that scenarios of one name share are run once."""
     if jobs is not None and jobs < 1:
         raise ScenarioError(f"jobs must be 1 or more, not {jobs}")
     warnings = {name: check(scenario).warnings for name, scenario in scenarios.items()}
     enough = {name: Enough(scenario) for name, scenario in scenarios.items()}
-    first = next(iter(scenarios.values()))
     budget = budget_s(scenarios)
-    names: dict[str, list[str]] = {}
-    for scenario in scenarios.values():
+    folders = {name: Path(out) / scenario.name for name, scenario in scenarios.items()}
+    first: dict[Path, Scenario] = {}
+    names: dict[Path, dict[str, None]] = {}
+    for name, scenario in scenarios.items():
+        first.setdefault(folders[name], scenario)
         for arm, cell in scenario.arms.items():
-            held = names.setdefault(cell.hash, [])
-            held += [arm] if arm not in held else []
+            names.setdefault(folders[name] / cell.hash, {})[arm] = None
     open_variants = dict(scenarios)
+
+    def runs_of(name: str) -> dict[str, Run]:
+        """By arm."""
+        return {arm: collector.runs[folders[name] / cell.hash] for arm, cell in scenarios[name].arms.items()}
+
+    def want(name: str) -> Iterator[Run]:
+        for arm, cell in scenarios[name].arms.items():
+            run = collector.want(cell, enough[name].wanted[arm], folders[name])
+            if not run.is_complete:
+                yield run
+
     with Collector(
-        Path(out) / first.name,
+        folders.values(),
         jobs=jobs,
         keep_tables=keep_tables,
         fresh=fresh,
-        manifest=lambda cell: manifest(first, names[cell.hash], cell),
+        manifest=lambda run: manifest(first[run.folder.parent], [*names[run.folder]], run.cell),
         told=progress,
         pool=pool,
         until=None if budget is None else time.monotonic() + budget,
@@ -94,39 +106,30 @@ def run_all(
         def advance(_: Run) -> Iterator[Run]:
             """What the variants want that have all they wanted so far."""
             for name, scenario in list(open_variants.items()):
-                runs = [collector.runs[cell.hash] for cell in scenario.arms.values()]
-                if not all(each.is_settled for each in runs):
+                runs = runs_of(name)
+                if not all(each.is_settled for each in runs.values()):
                     continue
-                may_go_on = not collector.is_over and not any(each.is_lost for each in runs)
-                if may_go_on and enough[name].go_on(_arms(scenario, collector.runs, enough[name].wanted)):
-                    yield from _want(collector, scenario, enough[name])
+                may_go_on = not collector.is_over and not any(each.is_lost for each in runs.values())
+                if may_go_on and enough[name].go_on(_arms(scenario, runs, enough[name].wanted)):
+                    yield from want(name)
                     continue
                 del open_variants[name]
-                decided(name, _result(scenario, collector.runs, enough[name], warnings[name]))
-            wanted = {cell.hash for scenario in open_variants.values() for cell in scenario.arms.values()}
+                decided(name, _result(scenario, runs, enough[name], warnings[name]))
+            wanted = {run.folder for name in open_variants for run in runs_of(name).values()}
             for each in collector.runs.values():
-                if each.is_complete and each.cell.hash not in wanted:
+                if each.is_complete and each.folder not in wanted:
                     collector.settle(each)
 
-        for name, scenario in scenarios.items():
-            for _ in _want(collector, scenario, enough[name]):
+        for name in scenarios:
+            for _ in want(name):
                 pass
         collector.collect(lambda run: list(advance(run)))
-
-
-def _want(collector: Collector, scenario: Scenario, enough: Enough) -> Iterator[Run]:
-    for arm, cell in scenario.arms.items():
-        run = collector.want(cell, enough.wanted[arm])
-        if not run.is_complete:
-            yield run
 
 
 def _arms(scenario: Scenario, runs: Mapping[str, Run], wanted: Mapping[str, int]) -> list[Any]:
     controls = scenario.null_controls
     return [
-        arm_of(
-            name, cell, runs[cell.hash].folder, min(wanted[name], runs[cell.hash].stored), null_control=name in controls
-        )
+        arm_of(name, cell, runs[name].folder, min(wanted[name], runs[name].stored), null_control=name in controls)
         for name, cell in scenario.arms.items()
     ]
 
@@ -135,9 +138,9 @@ def _result(
     scenario: Scenario, runs: Mapping[str, Run], enough: Enough, known: Sequence[str]
 ) -> Result | ScenarioError:
     """The arms of a scenario whose cells have all been run; the error of one that did not run at all."""
-    for cell in scenario.arms.values():
-        if runs[cell.hash].is_lost:
-            return give_up(runs[cell.hash])
+    for run in runs.values():
+        if run.is_lost:
+            return give_up(run)
     found = _arms(scenario, runs, enough.wanted)
     if not all(arm.values.height for arm in found):
         return ScenarioError("the time was over before every arm had run a pair")
@@ -151,7 +154,7 @@ def _result(
     notes = [enough.note]
     if scenario.warm_up_s:
         notes.append(f"the first {scenario.warm_up_s:g} s of each replication are not measured")
-    failures = sum(len(runs[cell.hash].failures) for cell in scenario.arms.values())
+    failures = sum(len(run.failures) for run in runs.values())
     return replace(result, failures=failures, notes=[note for note in notes if note])
 
 
@@ -170,10 +173,10 @@ def _too_late(scenario: Scenario, found: Sequence[Arm]) -> Iterator[str]:
 
 def _failures(scenario: Scenario, runs: Mapping[str, Run]) -> Iterator[str]:
     for name, cell in scenario.arms.items():
-        failures = runs[cell.hash].failures
+        failures = runs[name].failures
         if failures:
             pair, text = min(failures.items())
             yield (
-                f"arm {name}: {len(failures)} of {runs[cell.hash].wanted} replications failed; pair {pair}, seed "
+                f"arm {name}: {len(failures)} of {runs[name].wanted} replications failed; pair {pair}, seed "
                 f"{cell.seed}: {text.strip().splitlines()[-1]}"
             )

@@ -122,12 +122,13 @@ class _Bench:
         self.metric = metric
         self.names: dict[str, str] = {}
         scenario = tuning.scenario
+        self.folder = Path(out) / scenario.name
         self.collector = stack.enter_context(
             Collector(
-                Path(out) / scenario.name,
+                [self.folder],
                 jobs=jobs,
                 keep_tables=False,
-                manifest=lambda cell: manifest(scenario, [self.names[cell.hash]], cell),
+                manifest=lambda run: manifest(scenario, [self.names[run.cell.hash]], run.cell),
                 told=options["progress"],
                 fresh=options["fresh"],
                 pool=options["pool"],
@@ -155,7 +156,7 @@ class _Bench:
 
     def _want(self, cell: Cell, pairs: int, name: str) -> Run:
         self.names.setdefault(cell.hash, name)
-        return self.collector.want(cell, pairs)
+        return self.collector.want(cell, pairs, self.folder)
 
     def _column(self, run: Run, pairs: int) -> Floats:
         """A pair that failed, or has no value, is NaN."""

@@ -14,11 +14,13 @@ from sim.validation._record import (
     RecordedRow,
     agreement,
     dump,
+    merged,
     ratio_errors,
     read_record,
+    recall,
     record_of,
 )
-from sim.validation._run import Outcome, Verdicts, run_case
+from sim.validation._run import Outcome, Verdicts, run_case, run_cases
 from sim.validation._traits import Traits, traits_of
 
 __all__ = [
@@ -37,10 +39,13 @@ __all__ = [
     "case_names",
     "dump",
     "load_case",
+    "merged",
     "page",
     "ratio_errors",
     "read_record",
+    "recall",
     "record_of",
     "run_case",
+    "run_cases",
     "traits_of",
 ]

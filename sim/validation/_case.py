@@ -2,6 +2,7 @@
 
     question: what the case asks
     source: where the values come from
+    of: [R1, T4]                        ids of ``_sources.py``: laws for truths and controls, others for the rest
     scenario: file, or the scenario itself
     over: laid over the scenario, as an arm is over its base (may add arms)
     pairs: {quick: 20, full: 200}       without quick the case runs under --full alone
@@ -15,6 +16,7 @@
         neutral: 1                       the value of no effect, which tells an order from a miss
         measure: gmean(where(in_class(group, "2:2"), metric(group, "samples_per_s") / metric(sample, "samples_per_s")))
         verdict: reproduced              of the last run that was accepted
+        of: T6                           where it is of another id than that
         counted: false                   not in the ratio errors: the same value assumed otherwise, or tuned to it
 
     orders:                              arms against each other, in one quantity
@@ -27,6 +29,7 @@
 A file without ``rows`` in that folder is a plain scenario. What a measure may say: ``_measures.py``.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -39,16 +42,17 @@ from sim.scenario._load import assemble, open_document
 from sim.scenario._merge import cut, merge
 from sim.scenario._yaml import Document, Place, read
 from sim.validation._expression import Expression, parse
+from sim.validation._sources import SOURCES
 
 FOLDER: Final = SHIPPED / "validation"
 Kind = Literal["published", "predicted", "truth", "null"]
 Verdict = Literal["reproduced", "order only", "not separable", "missed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
-_KEYS: Final = ("question", "source", "scenario", "over", "pairs", "unknown", "repeats", "rows", "orders")
+_KEYS: Final = ("question", "source", "of", "scenario", "over", "pairs", "unknown", "repeats", "rows", "orders")
 _ORDER_KEYS: Final = ("name", "calibrated", "published", "measure")
 _FLAGS: Final = ("only_full", "counted")
-_ROW_KEYS: Final = ("name", *KINDS, "band", "neutral", "measure", "assumed", "unknown", "verdict", *_FLAGS)
+_ROW_KEYS: Final = ("name", "of", *KINDS, "band", "neutral", "measure", "assumed", "unknown", "verdict", *_FLAGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Row:
     verdict: Verdict
     """As stored."""
     only_full: bool
+    of: str = ""
+    """Id of the published result or law, as in ``_sources.py``."""
     counted: bool = True
     """False: the published value of another row under other assumptions, or one that the scenario was tuned to."""
 
@@ -157,7 +163,8 @@ def load_case(path_or_name: str | Path) -> Case:
     quick, full = _pairs(document)
     if not isinstance(data["rows"], list) or not data["rows"]:
         raise ScenarioError(f"{document.origin(('rows',))}: must be a list of rows")
-    rows = tuple(_row(document, index, scenario) for index in range(len(data["rows"])))
+    ids = _ids(document)
+    rows = tuple(_row(document, index, scenario, ids) for index in range(len(data["rows"])))
     listed = data.get("orders", [])
     if not isinstance(listed, list):
         raise ScenarioError(f"{document.origin(('orders',))}: must be a list of orders")
@@ -190,6 +197,26 @@ def _pairs(document: Document) -> tuple[int | None, int]:
     return quick, full
 
 
+def _ids(document: Document) -> list[str]:
+    listed = document.data.get("of", [])
+    if not isinstance(listed, list):
+        raise ScenarioError(f"{document.origin(('of',))}: must be a list of ids")
+    return [_id(document, ("of", index)) for index in range(len(listed))]
+
+
+def _id(document: Document, place: Place) -> str:
+    name = _at(document, place)
+    if name not in SOURCES:
+        raise ScenarioError(f"{document.origin(place)}: unknown id {name!r}; {registry.suggest(str(name), SOURCES)}")
+    return str(name)
+
+
+def _usual(ids: Sequence[str], kind: Kind) -> str:
+    """The id of a row that names none: a law for a truth or a control, another one for the rest, where it can be."""
+    fits = [each for each in ids if each.startswith("T") == (kind in ("truth", "null"))]
+    return next(iter([*fits, *ids]), "")
+
+
 def _repeats(document: Document) -> Repeats | None:
     if "repeats" not in document.data:
         return None
@@ -198,7 +225,7 @@ def _repeats(document: Document) -> Repeats | None:
     return Repeats(_value(document, (*place, "spread")), _text(document, (*place, "of")))
 
 
-def _row(document: Document, index: int, scenario: Scenario) -> Row:
+def _row(document: Document, index: int, scenario: Scenario, ids: Sequence[str]) -> Row:
     place: Place = ("rows", index)
     data = _mapping(document, place, _ROW_KEYS, needed=("name", "measure", "verdict"))
     kinds = [kind for kind in KINDS if kind in data]
@@ -231,6 +258,7 @@ def _row(document: Document, index: int, scenario: Scenario) -> Row:
         unknown=_text(document, (*place, "unknown")),
         verdict=data["verdict"],
         only_full=data.get("only_full", False),
+        of=_id(document, (*place, "of")) if "of" in data else _usual(ids, kind),
         counted=data.get("counted", True),
     )
 

@@ -1,12 +1,14 @@
 """The page of a validation: each row beside its published or analytic value, and what decides each miss."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 from sim.report.numbers import counted
 from sim.validation._case import VERDICTS, Row
 from sim.validation._measures import Estimate
 from sim.validation._run import Ordered, Outcome, Verdicts
+from sim.validation._sources import SOURCES
 
 _SAYS = {"published": "measured", "predicted": "predicted", "truth": "analytic", "null": "null control"}
 _AGAIN = "the same"
@@ -23,6 +25,15 @@ interval holds no effect, else *missed*. Truths and null controls must be reprod
 Bands are published intervals, ranges of the source or of arithmetic, or standard errors of the short form; where a
 scenario was chosen to meet a figure its row says so.
 
+"""
+_SOURCES = """
+## Published results and laws
+
+Every row below names in its column *of* the published result or the law that it is about. What people reported in words
+and what became a scenario of its own, P1 to P54, is in [cases](cases.md).
+
+| of | what | where | cases | rows by verdict |
+| --- | --- | --- | --- | --- |
 """
 
 
@@ -54,7 +65,22 @@ def page(every: Sequence[Verdicts]) -> str:
     counts = {name: sum(each.counts[name] for each in every) for name in VERDICTS}
     rows = sum(counts.values())
     said = ", ".join(f"{count} {name}" for name, count in counts.items())
-    return _HEAD + f"{len(every)} cases, {rows} rows: {said}.\n" + _orders(every) + "".join(map(_section, every))
+    head = _HEAD + f"{len(every)} cases, {rows} rows: {said}.\n"
+    return head + _sources(every) + _orders(every) + "".join(map(_section, every))
+
+
+def _sources(every: Sequence[Verdicts]) -> str:
+    """What each published result gave over all its rows, and below the table what no row has."""
+    lines = []
+    for name, source in SOURCES.items():
+        own = [(found.case.name, each.verdict) for found in every for each in found.outcomes if each.row.of == name]
+        cases = ", ".join(f"[{case}](#{case})" for case in dict.fromkeys(case for case, _ in own)) or "none"
+        counts = Counter(verdict for _, verdict in own)
+        verdicts = ", ".join(f"{counts[each]} {each}" for each in VERDICTS if counts[each]) or "–"
+        where = f"[{source.where}]({source.link})" if source.link else source.where
+        lines.append(f"| {name} | {source.says} | {where} | {cases} | {verdicts} |\n")
+    left = [_wrapped(f"- {name}: {each.uncovered}", "  ") for name, each in SOURCES.items() if each.uncovered]
+    return _SOURCES + "".join(lines) + "\nWhat no row has, and why:\n\n" + "\n".join(left) + "\n"
 
 
 _ORDERS = """
@@ -88,10 +114,12 @@ def order_line(case: str, each: Ordered) -> tuple[str, ...]:
 def _section(found: Verdicts) -> str:
     case = found.case
     lines = [f"\n## {case.name}\n", _wrapped(f"{case.question} {case.source} {counted(found.pairs, 'pair')}."), ""]
-    lines += ["| row | ours | value | band | verdict |", "| --- | --- | --- | --- | --- |"]
+    lines += ["| row | ours | value | band | of | verdict |", "| --- | --- | --- | --- | --- | --- |"]
     for each in found.outcomes:
         value, band = theirs(each.row)
-        lines.append(f"| {each.row.name} | {ours(each.found)} | {value} | {band} | {each.verdict} |")
+        lines.append(
+            f"| {each.row.name} | {ours(each.found)} | {value} | {band} | {each.row.of or '–'} | {each.verdict} |"
+        )
     notes = [*_notes(found.outcomes)]
     if case.unknown:
         notes.insert(0, f"Unknown: {case.unknown}")

@@ -1,7 +1,8 @@
 """The record of a validation: what every row gave, as data that ships with the program and that a review shows.
 
-``windtunnel validate --full --record sim/validation/record.json`` writes it from the runs that make the page. A record
-of another results version is stale: the numbers of the program have changed since.
+``windtunnel validate --full --record sim/validation/record.json`` writes it, and the page is written from it; with
+names of cases it puts these in the place of what it holds of them. A record of another results version is stale: the
+numbers of the program have changed since.
 
     ratio error       ours over published of each measured ratio of two arms, the published winner over the loser:
                       below 1 the simulation makes an effect too small
@@ -23,8 +24,9 @@ import numpy as np
 
 from sim.errors import ScenarioError
 from sim.scenario import RESULTS_VERSION
-from sim.validation._case import Kind, Repeats, Verdict
-from sim.validation._run import Verdicts
+from sim.validation._case import Case, Kind, Repeats, Verdict
+from sim.validation._measures import Estimate
+from sim.validation._run import Ordered, Outcome, Verdicts
 from sim.validation._traits import Traits, traits_of
 
 FILE: Final = "record.json"
@@ -65,6 +67,14 @@ class RecordedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedOrder:
+    """One quantity of the arms of an order."""
+
+    name: str
+    found: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedCase:
     """One case as it came out."""
 
@@ -75,6 +85,7 @@ class RecordedCase:
     repeats: Repeats | None
     """How far apart the real system's own runs are."""
     rows: tuple[RecordedRow, ...]
+    orders: tuple[RecordedOrder, ...] = ()
 
     @property
     def ratios(self) -> tuple[RecordedRow, ...]:
@@ -115,6 +126,20 @@ class Record:
     def ratios(self) -> tuple[RecordedRow, ...]:
         """Every measured ratio of arms that counts."""
         return tuple(row for case in self.cases for row in case.ratios)
+
+    @property
+    def held_out(self) -> tuple[int, int]:
+        """Ratios within the factor that holds nine in ten of the other cases' ratios, each case tried; and of how many.
+
+        A width is read off the same ratios that it is said to hold; this one is not.
+        """
+        held = 0
+        for case in self.cases:
+            others = agreement([row for other in self.cases if other is not case for row in other.ratios])
+            if others is not None:
+                most = (1 + others.p90) * (1 + 1e-9)
+                held += sum(1 / most <= row.error <= most for row in case.ratios)
+        return held, len(self.ratios)
 
     @property
     def truths(self) -> list[tuple[RecordedCase, RecordedRow]]:
@@ -166,6 +191,34 @@ def record_of(every: Iterable[Verdicts]) -> Record:
     return Record(RESULTS_VERSION, tuple(map(_case, every)))
 
 
+def merged(old: Record, new: Record) -> Record:
+    """The cases of the new one in the place of those of the same name, in order of names; of one version only."""
+    if old.results_version != new.results_version:
+        raise ScenarioError(
+            f"the record is of results version {old.results_version}, this program of {new.results_version}: "
+            "run all cases again"
+        )
+    cases = {case.name: case for case in (*old.cases, *new.cases)}
+    return Record(new.results_version, tuple(cases[name] for name in sorted(cases)))
+
+
+def recall(case: Case, recorded: RecordedCase) -> Verdicts:
+    """What a case gave when it was recorded; ScenarioError if its rows are no longer those."""
+    known = {row.name: row for row in recorded.rows}
+    rows = [row for row in case.rows if row.name in known]
+    if len(rows) < len(known) or any(
+        (row.kind, row.value, row.band) != (known[row.name].kind, known[row.name].value, known[row.name].band)
+        for row in rows
+    ):
+        raise ScenarioError(f"case {case.name}: its rows are not those of the record: run it again")
+    outcomes = [
+        Outcome(row, Estimate(each.ours, each.lo, each.hi), each.verdict) for row in rows for each in [known[row.name]]
+    ]
+    found = {order.name: order.found for order in recorded.orders}
+    orders = [Ordered(order, found[order.name]) for order in case.orders if order.name in found]
+    return Verdicts(case, recorded.pairs, tuple(outcomes), tuple(orders))
+
+
 def dump(record: Record) -> str:
     """As JSON, a row a line, the same bytes for the same numbers; a value that is no number is null."""
     cases = []
@@ -207,13 +260,19 @@ def _case(found: Verdicts) -> RecordedCase:
         for each in found.outcomes
     )
     traits = traits_of(cell for name, cell in case.scenario.arms.items() if name in named)
-    return RecordedCase(case.name, case.question, found.pairs, traits, case.repeats, rows)
+    orders = tuple(
+        RecordedOrder(each.order.name, {arm: _short(value) for arm, value in each.found.items()})
+        for each in found.orders
+    )
+    return RecordedCase(case.name, case.question, found.pairs, traits, case.repeats, rows, orders)
 
 
 def _read_case(data: dict[str, Any]) -> RecordedCase:
     traits = Traits(**{name: tuple(values) for name, values in data["traits"].items()})
     repeats = None if data["repeats"] is None else Repeats(**data["repeats"])
-    return RecordedCase(**{**data, "traits": traits, "repeats": repeats, "rows": tuple(map(_read_row, data["rows"]))})
+    orders = tuple(RecordedOrder(**each) for each in data["orders"])
+    rows = tuple(map(_read_row, data["rows"]))
+    return RecordedCase(**{**data, "traits": traits, "repeats": repeats, "rows": rows, "orders": orders})
 
 
 def _read_row(data: dict[str, Any]) -> RecordedRow:

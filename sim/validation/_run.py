@@ -10,15 +10,17 @@ An analytic truth or a null control is reproduced or missed, nothing between.
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from sim.errors import ScenarioError
+from sim.report.result import Result
 from sim.stats.inference import kendall
-from sim.sweep import run
+from sim.sweep import Progress, cores, processes, run_all
 from sim.validation._case import Case, Order, Row, Verdict
 from sim.validation._measures import Arm, Estimate
 
@@ -87,20 +89,48 @@ class Verdicts:
 
 
 def run_case(
-    case: Case,
+    case: Case, *, full: bool = False, out: str | Path = "results", jobs: int | None = 1, fresh: bool = False
+) -> Verdicts | None:
+    """Run what the rows need and judge them; None where a short run has no rows of this case."""
+    found: list[Verdicts] = []
+    run_cases([case], found.append, full=full, out=out, jobs=jobs, fresh=fresh)
+    return found[0] if found else None
+
+
+def run_cases(
+    cases: Iterable[Case],
+    decided: Callable[[Verdicts], None],
     *,
     full: bool = False,
     out: str | Path = "results",
     jobs: int | None = 1,
     fresh: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> Verdicts | None:
-    """Run what the rows need and judge them; None where a short run has no rows of this case."""
-    rows = case.rows_of(full=full)
-    if not rows:
-        return None
-    world = case.world(rows, full=full)
-    result = run(world, jobs=jobs, out=Path(out) / "validation", fresh=fresh, progress=progress)
+    progress: Progress | None = None,
+) -> None:
+    """Run several cases at once, so that no core waits for the last pairs of one; ``decided`` hears of each as it ends.
+
+    Cases of which a short run has no rows are left out.
+    """
+    cases = [*cases]
+    for name, count in Counter(case.name for case in cases).items():
+        if count > 1:
+            raise ScenarioError(f"{count} cases are called {name}: give each once")
+    chosen = {case.name: (case, rows) for case in cases if (rows := case.rows_of(full=full))}
+    worlds = {name: case.world(rows, full=full) for name, (case, rows) in chosen.items()}
+    # Of few pairs each takes long: they begin first, so that none is left alone at the end.
+    in_turn = dict(sorted(worlds.items(), key=lambda each: each[1].pairs))
+
+    def judged(name: str, result: Result | ScenarioError) -> None:
+        if isinstance(result, ScenarioError):
+            raise result
+        decided(_verdicts(*chosen[name], worlds[name].pairs, result))
+
+    workers = cores() if jobs is None else jobs
+    with processes(workers) if len(worlds) > 1 and workers > 1 else nullcontext() as pool:
+        run_all(in_turn, judged, jobs=jobs, out=Path(out) / "validation", fresh=fresh, progress=progress, pool=pool)
+
+
+def _verdicts(case: Case, rows: Iterable[Row], pairs: int, result: Result) -> Verdicts:
     if result.failures:
         raise ScenarioError(f"case {case.name}: {result.failures} replications failed; {result.warnings[-1]}")
     arms = {name: Arm(ran) for name, ran in result.arms.items()}
@@ -113,7 +143,7 @@ def run_case(
         for order in case.orders
         if order.published.keys() <= arms.keys()
     ]
-    return Verdicts(case, world.pairs, tuple(outcomes), tuple(orders))
+    return Verdicts(case, pairs, tuple(outcomes), tuple(orders))
 
 
 def judge(row: Row, found: Estimate) -> Verdict:

@@ -69,10 +69,12 @@ def _form(ev: Evidence) -> Width:
         return Width("model form", "not quantified", f"{what}; no published ratio is on record")
     old = "; the record is of an older version (part 6)" if ev.record.is_stale else ""
     factor = 1 + found.p90
+    held, ratios = ev.record.held_out
     return Width(
         "model form",
         f"{ratio / factor:.3f} to {ratio * factor:.3f} (9 in 10 of {found.ratios} published ratios are met within a "
         f"factor of {factor:.2f})",
         f"{what}: half of the published ratios are met within a factor of {1 + found.median:.2f}, on other fleets and "
-        f"workloads (part 6){old}; no number of pairs narrows it",
+        f"workloads (part 6){old}; the factor of all other cases holds {held} of the {ratios} ratios of a case that is "
+        "left out; no number of pairs narrows it",
     )

@@ -1,5 +1,7 @@
 """``windtunnel validate``: rows beside their values, and the exit code."""
 
+import json
+
 import pytest
 
 from sim.cli import main
@@ -28,7 +30,7 @@ def test_a_truth_that_holds_is_0_and_the_page_is_written(capsys, tmp_path):
     code, out, _ = call(capsys, case(tmp_path, "good"), "--out", tmp_path, "--write", page)
     assert code == 0
     assert "1 rows, 0 with another verdict than stored, 0 truths or controls fail" in out
-    assert "| requests | 10 | 10, analytic | exact | reproduced |" in page.read_text(encoding="utf-8")
+    assert "| requests | 10 | 10, analytic | exact | – | reproduced |" in page.read_text(encoding="utf-8")
 
 
 def test_the_record_is_written(capsys, tmp_path):
@@ -40,6 +42,24 @@ def test_the_record_is_written(capsys, tmp_path):
     assert (found.name, found.rows[0].ours, found.rows[0].verdict) == ("good", 10, "reproduced")
     code, _, err = call(capsys, case(tmp_path, "good"), "--out", tmp_path, "--record", path / "in_a_file")
     assert (code, err.startswith("error: cannot write")) == (1, True)
+
+
+def test_a_case_goes_into_the_record_that_is_there(capsys, tmp_path):
+    """In the place of what it gave before; the page is of all that the record holds then."""
+    path, page = tmp_path / "record.json", tmp_path / "page.md"
+    assert call(capsys, "siblings", "drain", "--out", tmp_path, "--record", path)[0] == 0
+    held = json.loads(path.read_text(encoding="utf-8"))
+    held["cases"][0]["rows"][0]["ours"] = 3.0
+    path.write_text(json.dumps(held), encoding="utf-8")
+    read_record.cache_clear()
+    assert call(capsys, "drain", "--out", tmp_path, "--record", path, "--write", page)[0] == 0
+    read_record.cache_clear()
+    again = {each.name: each for each in read_record(path).cases}
+    assert again["drain"].rows[0].ours < 1
+    assert [row.ours for row in again["siblings"].rows] == [7, 4, 7, 7, 7]
+    text = page.read_text(encoding="utf-8")
+    assert text.index("## drain") < text.index("## siblings")
+    assert "2 cases, 8 rows: 8 reproduced" in text
 
 
 @pytest.mark.parametrize("kind", ["truth", "null"])

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sim.errors import ScenarioError
-from sim.validation import case_names, load_case, page, run_case
+from sim.validation import case_names, load_case, page, run_case, run_cases
 from sim.validation._expression import parse
 from sim.validation._measures import Arm, Estimate
 from sim.validation._run import judge
@@ -176,6 +176,26 @@ def test_measures_of_a_small_world(tmp_path):
     rows = "".join(f'  - {{name: a, published: 0, measure: "{each}", verdict: missed}}\n' for each in measures)
     found = run_case(load_case(written(tmp_path, rows)), out=tmp_path)
     assert [each.found.value for each in found.outcomes] == pytest.approx([*measures.values()], nan_ok=True)
+
+
+def test_cases_that_run_together(tmp_path):
+    """Two give what each gives alone, although they write below one folder; the one of fewer pairs comes first."""
+    one = written(tmp_path)
+    other = tmp_path / "other.yaml"
+    other.write_text((WORLD + ROW.replace("one", "two")).replace("quick: 2", "quick: 1"), encoding="utf-8")
+    cases = [load_case(one), load_case(other)]
+    found = []
+    run_cases(cases, found.append, out=tmp_path / "together")
+    assert [(each.case.name, each.pairs) for each in found] == [("other", 1), ("little", 2)]
+    apart = [run_case(case, out=tmp_path / "apart" / case.name) for case in reversed(cases)]
+    assert [each.outcomes for each in found] == [each.outcomes for each in apart]
+
+
+def test_cases_of_one_name_are_refused(tmp_path):
+    """The second would stand in the place of the first."""
+    case = load_case(written(tmp_path))
+    with pytest.raises(ScenarioError, match="^2 cases are called little: give each once$"):
+        run_cases([case, case], print, out=tmp_path)
 
 
 ORDER = """orders:

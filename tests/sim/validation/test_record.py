@@ -11,8 +11,20 @@ from hypothesis import strategies as st
 
 from sim.errors import ScenarioError
 from sim.scenario import RESULTS_VERSION
-from sim.validation import agreement, case_names, dump, load_case, read_record, record_of, run_case
+from sim.validation import (
+    agreement,
+    case_names,
+    dump,
+    load_case,
+    merged,
+    page,
+    read_record,
+    recall,
+    record_of,
+    run_case,
+)
 from sim.validation._page import number
+from sim.validation._sources import SOURCES
 from tests.sim.validation.test_cases import ROW, written
 
 PAGE = Path(__file__).parents[3] / "docs" / "validation.md"
@@ -47,6 +59,50 @@ def test_the_page_and_the_record_are_of_one_run():
             [line] = [each for each in section.splitlines() if each.startswith(f"| {row.name} | ")]
             shown = float(line.split(" | ")[1].split()[0].replace(",", ""))
             assert shown == pytest.approx(row.ours, rel=1e-3, abs=1e-12) or number(row.ours) in line, row.name
+
+
+def test_the_page_is_the_record_in_words():
+    """To the letter: nothing on it is older or newer."""
+    every = [recall(load_case(case.name), case) for case in read_record().cases]
+    assert page(every) == PAGE.read_text(encoding="utf-8")
+
+
+def test_every_row_is_of_a_published_result_or_a_law():
+    """And the table at the top of the page has each of them, with a place where it was published or a reason."""
+    rows = [row for name in case_names() for row in load_case(name).rows]
+    assert {row.of for row in rows} <= SOURCES.keys()
+    covered = {row.of for row in rows}
+    assert [name for name, each in SOURCES.items() if name not in covered and not each.uncovered] == []
+    assert all(row.of.startswith("T") for row in rows if row.kind == "truth" and row.of not in ("R1", "R11"))
+    assert not any(row.of.startswith("T") for row in rows if row.kind == "published")
+
+
+def test_a_record_takes_a_case_in():
+    """One of the same version; a case whose rows have changed since is not shown as if they had not."""
+    found = read_record()
+    old = replace(found, cases=found.cases[:3])
+    new = replace(found, cases=(replace(found.cases[1], pairs=7), found.cases[-1]))
+    made = merged(old, new)
+    assert [case.name for case in made.cases] == [found.cases[place].name for place in (0, 1, 2, -1)]
+    assert made.cases[1].pairs == 7
+    with pytest.raises(ScenarioError, match="run all cases again"):
+        merged(replace(old, results_version=RESULTS_VERSION - 1), new)
+    case = load_case("ties")
+    recorded = next(each for each in found.cases if each.name == "ties")
+    changed = replace(case, rows=(replace(case.rows[0], value=1.0), *case.rows[1:]))
+    with pytest.raises(ScenarioError, match="^case ties: its rows are not those of the record: run it again$"):
+        recall(changed, recorded)
+
+
+def test_the_width_of_the_others_is_tried_on_each_case():
+    """Equal errors are all held; a case that is further off than all others is not, and it is out of its own width."""
+    known = next(case for case in read_record().cases if case.ratios)
+    cases = tuple(replace(known, name=str(off), rows=(ratio(off, 1.0), ratio(1 / off, 1.0))) for off in (1.1, 1.1, 1.1))
+    assert replace(read_record(), cases=cases).held_out == (6, 6)
+    far = replace(known, name="far", rows=(ratio(2.0, 1.0), ratio(1.05, 1.0)))
+    assert replace(read_record(), cases=(*cases, far)).held_out == (7, 8)
+    held, ratios = read_record().held_out
+    assert 0.8 < held / ratios < 0.95
 
 
 def test_errors_of_ratios():
