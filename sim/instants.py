@@ -56,7 +56,9 @@ class Clock(simpy.Environment):
     def run_out(self) -> None:
         """Let everything happen until nothing is left."""
         agenda = self.agenda
-        while agenda:
+        while True:  # CPython adapts this loop to its types from the first replication on, one with a condition later
+            if not agenda:
+                return
             self._now, _, self.happening, call, value = heappop(agenda)
             call(value)
 

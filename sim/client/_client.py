@@ -201,7 +201,8 @@ class Client:
 
     def _write(self, r: Request, parent: int = -1) -> None:
         table = self.log.requests
-        table.data += table.pack(
+        pack = table.pack
+        table.data += pack(
             r.view.id, r.session, r.group, r.turn, r.is_last, r.attempt, r.engine, r.submitted, r.arrived, r.scheduled,
             r.first_token, r.ended, r.prompt_tokens, r.cached_tokens, r.queried_tokens, r.hit_tokens, r.max_tokens,
             r.generated, r.prefill_tokens, r.recomputed_tokens, r.preemptions, r.status, r.reason,
@@ -210,4 +211,5 @@ class Client:
 
     def _write_group(self, group: int, ended: int) -> None:
         table = self.log.groups
-        table.data += table.pack(group, self.arrivals[group], ended, len(self.members[group]), self.finished[group])
+        pack = table.pack
+        table.data += pack(group, self.arrivals[group], ended, len(self.members[group]), self.finished[group])

@@ -9,7 +9,7 @@ Source: sgl-project/sglang ``managers/schedule_batch.py`` (``retract_decode``), 
 """
 
 from sim.engine._reserve import RETRACT_DECODE_STEPS, LimitedDecodes, Reserve
-from sim.engine._scheduler import Scheduler
+from sim.engine._scheduler import Scheduler, whole_content
 from sim.engine.radix_cache import RadixCache
 from sim.engine.request import Request
 
@@ -89,6 +89,6 @@ class RetractingScheduler(Scheduler):
     def _finish(self, request: Request) -> None:
         """Prompt and output stay in the tree, evictable."""
         tokens = self._slots(request)
-        self.cache.register(request, self._whole(request), request.prompt_tokens + request.output_tokens - 1)
+        self.cache.register(request, whole_content(request), request.prompt_tokens + request.output_tokens - 1)
         self._give_back(request, tokens)
         self.running.pop(request, None)

@@ -27,7 +27,7 @@ class Runs:
         self.env = env
         self.index = index
         self.scheduler = scheduler
-        self.rows = log.engines
+        self.rows, self.pack = log.engines, log.engines.pack
         self.changes = log.changes
         self.step_by_step = step_by_step
         self.lag = 1 if scheduler.decodes.overlap else 0
@@ -110,7 +110,8 @@ class Runs:
             self._let_go()
         if scheduler.ending or scheduler.decodes.next_stop <= run.from_step + step or (step and run.finishing):
             for request in scheduler.complete(run, step, now):
-                request.done(request)
+                done = request.done
+                done(request)
         if self.lag and step == end_step:
             plan, self.pending = self.pending, None
             self._switch(plan, now)
@@ -195,8 +196,8 @@ class Runs:
         run = self.run
         if run is not None:
             steps, prefill, decodes = self.end_step, run.prefill, run.decodes
-            rows = self.rows
-            rows.data += rows.pack(
+            rows, pack = self.rows, self.pack
+            rows.data += pack(
                 self.index, self.anchor, start, BUSY, steps, prefill * steps, run.repeated, decodes, run.context,
                 run.pairs, len(run.chunks), prefill + decodes, run.waiting, run.kv_used, run.kv_cached,
             )  # fmt: skip

@@ -184,9 +184,8 @@ class Scheduler:
         """Whether prompt and limit fit the empty pool."""
         return request.prompt_tokens + request.max_tokens <= self.capacity * self.block
 
-    @property
     def is_open(self) -> bool:
-        """Whether a request that arrives now could be admitted at the next boundary."""
+        """Whether a request that has just arrived could be admitted at the next boundary."""
         return len(self.waiting) == 1 and len(self.running) < self.max_num_seqs
 
     def form(self, now: int) -> Plan | None:
@@ -349,14 +348,9 @@ class Scheduler:
             cache.register(request, request.content, after)
         if before >= request.high:
             return 0
-        repeated = self._repeated(request, before, tokens)
+        repeated = repeated_tokens(request, before, tokens)
         request.recomputed_tokens += repeated
         return repeated
-
-    @staticmethod
-    def _repeated(request: Request, before: int, tokens: int) -> int:
-        """Of the ``tokens`` tokens after the first ``before``, those that were computed before a preemption."""
-        return max(0, min(before + tokens, request.high) - before)
 
     def _slots(self, request: Request) -> int:
         """KV slots of a request: tokens computed or scheduled."""
@@ -367,11 +361,6 @@ class Scheduler:
         if decodes.overlap and request.ends_by_limit:
             last = min(last, request.ends_at)
         return request.target + last - request.joined_at
-
-    @staticmethod
-    def _whole(request: Request) -> Content:
-        """Prompt and all output: what the request's blocks can hold."""
-        return extend(request.view.content, request.output_source, request.output_tokens)
 
     def _new_plan(self, chunks: Sequence[Chunk], count: int) -> Plan:
         """A plan of chunks and ``count`` decodes: its cost, and the pool as it stands."""
@@ -402,6 +391,16 @@ class Scheduler:
             chunks, prefill, pairs, count, context, steps, decodes.version, ticks, growth,
             len(self.waiting), self.cache.usage(),
         )  # fmt: skip
+
+
+def whole_content(request: Request) -> Content:
+    """Prompt and all output: what the request's blocks can hold."""
+    return extend(request.view.content, request.output_source, request.output_tokens)
+
+
+def repeated_tokens(request: Request, before: int, tokens: int) -> int:
+    """Of the ``tokens`` tokens after the first ``before``, those that were computed before a preemption."""
+    return max(0, min(before + tokens, request.high) - before)
 
 
 def _place(request: Request) -> int:

@@ -206,7 +206,7 @@ class BlockCache(Tree):
                 child = leaf.children.get(source)
                 if child is not None:
                     leaf = self._join(request, child, stop)
-                elif leaf.source == source and self._is_own_tip(request, leaf):
+                elif leaf.source == source and _is_own_tip(request, leaf):
                     leaf.end = stop
                 else:
                     child = Node(leaf, source, at, stop)
@@ -217,13 +217,6 @@ class BlockCache(Tree):
             if at >= depth:
                 break
         request.leaf = leaf
-
-    @staticmethod
-    def _is_own_tip(request: Request, leaf: Node) -> bool:
-        """Whether a node ends here and is this request's alone, so that it can grow."""
-        if leaf.refs != 1 or leaf.children or leaf.copies or leaf.parent is None:
-            return False
-        return not request.copies or leaf not in request.copies
 
     def _join(self, request: Request, child: Node, stop: int) -> Node:
         """Go down into content that another request registered first; this one has its own copy of the blocks."""
@@ -283,7 +276,7 @@ class BlockCache(Tree):
         self.free += blocks
         self.queued += blocks
         self.cached += blocks
-        if lower is not None and self._continues(lower, node):
+        if lower is not None and _continues(lower, node):
             if lower.after is not OUT:
                 self.unlink(lower)
             node.children.clear()
@@ -315,16 +308,23 @@ class BlockCache(Tree):
         self.cached = 0
         self._bury()
 
-    @staticmethod
-    def _continues(lower: Node, node: Node) -> bool:
-        """Whether two nodes are one run: nothing else hangs on them, and both were given up together."""
-        if lower.source != node.source or len(node.children) != 1 or lower.children:
-            return False
-        return not (lower.copies or node.copies)
-
 
 class ForgettingBlockCache(BlockCache):
     """Prefix caching off: what is computed belongs to its request alone, and is freed with it."""
 
     def register(self, request: Request, content: Content, tokens: int) -> None:
         """Nothing is ever found."""
+
+
+def _is_own_tip(request: Request, leaf: Node) -> bool:
+    """Whether a node ends here and is this request's alone, so that it can grow."""
+    if leaf.refs != 1 or leaf.children or leaf.copies or leaf.parent is None:
+        return False
+    return not request.copies or leaf not in request.copies
+
+
+def _continues(lower: Node, node: Node) -> bool:
+    """Whether two nodes are one run: nothing else hangs on them, and both were given up together."""
+    if lower.source != node.source or len(node.children) != 1 or lower.children:
+        return False
+    return not (lower.copies or node.copies)

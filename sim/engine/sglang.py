@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from sim.engine._queue_order import NOBODY, QueueOrder, Shuffle
 from sim.engine._reserve import Reserve
 from sim.engine._retraction import RetractingScheduler
-from sim.engine._scheduler import Chunk, Plan, StepCost
+from sim.engine._scheduler import Chunk, Plan, StepCost, repeated_tokens
 from sim.engine._telling import Tell, TellingRadixCache
 from sim.engine.radix_cache import ForgettingRadixCache, RadixCache
 from sim.engine.request import Request
@@ -42,7 +42,6 @@ class _Batch:
         self.prefill_left -= paged
         self.memory -= paged
 
-    @property
     def is_open(self) -> bool:
         return self.chunk_left > 0 and self.prefill_left > 0
 
@@ -92,9 +91,8 @@ class SglangScheduler(RetractingScheduler):
         self.front = 0
         """Place in the batch before all who run: a mixed batch puts new requests there."""
 
-    @property
     def is_open(self) -> bool:
-        """Whether a request that arrives now could change the next decision."""
+        """Whether a request that has just arrived could change the next decision."""
         order, has_place = self.order, len(self.running) < self.max_num_seqs
         if order is not None:
             if not order.skips(len(self.waiting)):
@@ -232,7 +230,7 @@ class SglangScheduler(RetractingScheduler):
     def _admit(self, batch: _Batch, queue: deque[Request], now: int) -> None:
         """Take requests from the head of a queue while budgets and places last."""
         cache, block, running, reserve = self.cache, self.block, self.running, self.reserve
-        while queue and self.chunked is None and batch.is_open and len(running) < self.max_num_seqs:
+        while queue and self.chunked is None and batch.is_open() and len(running) < self.max_num_seqs:
             request = queue[0]
             node, hit = cache.find(request, request.target - 1)
             rest = request.target - hit
@@ -284,7 +282,7 @@ class SglangScheduler(RetractingScheduler):
             plan.finishing = finishing
         for each, start, more in chunks:
             if start < each.high:
-                plan.repeated += self._repeated(each, start, more)
+                plan.repeated += repeated_tokens(each, start, more)
         if count:
             self._decode_beside(finishing)
         for each in finishing:

@@ -48,7 +48,7 @@ class Engine(Runs):
         elif self.run is None:
             if self.awaited == NOTHING:
                 self._decide_last(now)
-        elif scheduler.is_open:
+        elif scheduler.is_open():
             if self.pending is None:
                 self._cut(now)
             else:

@@ -17,7 +17,7 @@ prefixes, and that only the ends of chunks have one; chunks that leave too few t
 
 from collections.abc import Callable, Sequence
 
-from sim.engine._scheduler import Chunk, Plan, Scheduler, StepCost
+from sim.engine._scheduler import Chunk, Plan, Scheduler, StepCost, repeated_tokens, whole_content
 from sim.engine._telling import Tell, TellingBlockCache
 from sim.engine.block_cache import BlockCache, ForgettingBlockCache
 from sim.engine.request import Request
@@ -136,14 +136,7 @@ class VllmScheduler(Scheduler):
             if cache.cached != cached:
                 cached = cache.cached
                 hit = cache.find(head.content, head.target - 1)[1] // self.block * self.block
-            self._count_look_up(head, hit)
-
-    @staticmethod
-    def _count_look_up(request: Request, hit: int) -> None:
-        """As vLLM reports: every look-up counts, but those of a request that was preempted before."""
-        if not request.preemptions:
-            request.queried_tokens += request.target
-            request.hit_tokens += hit
+            _count_look_up(head, hit)
 
     # -- the plan --------------------------------------------------------------------------------------------------
 
@@ -172,9 +165,9 @@ class VllmScheduler(Scheduler):
             if before + tokens == request.target:
                 finishing.append(request)
             if before < request.high:
-                repeated += self._repeated(request, before, tokens)
+                repeated += repeated_tokens(request, before, tokens)
         repeat = 1 if is_single or finishing or self.opens_soon else self._equal_chunks(chunks, left)
-        if finishing or plan is None or plan.version != decodes.version or not self._goes_on(plan.chunks, chunks):
+        if finishing or plan is None or plan.version != decodes.version or not _goes_on(plan.chunks, chunks):
             self.plan = plan = self._new_plan(chunks, decodes.count)
             plan.finishing = finishing
         plan.repeated += repeated
@@ -187,13 +180,6 @@ class VllmScheduler(Scheduler):
             repeat = 1
         plan.repeat = repeat
         return plan
-
-    @staticmethod
-    def _goes_on(before: Sequence[Chunk], chunks: Sequence[Chunk]) -> bool:
-        """Whether a batch takes another equal chunk of the one prompt of before."""
-        if len(chunks) != 1 or len(before) != 1:
-            return False
-        return chunks[0][0] is before[0][0] and chunks[0][2] == before[0][2]
 
     def _equal_chunks(self, chunks: list[Chunk], left: int) -> int:
         """Steps that take an equal chunk of one prompt if memory lasts and nobody arrives."""
@@ -259,7 +245,7 @@ class VllmScheduler(Scheduler):
             generated += decodes.steps - request.joined_at
             decodes.leave(request)
         request.high = max(request.high, tokens)
-        self.cache.register(request, self._whole(request), tokens)
+        self.cache.register(request, whole_content(request), tokens)
         self.cache.release(request, -(-tokens // self.block) + self.state_blocks)
         if 0 <= request.joined_at and request.ends_at <= decodes.steps:
             request.preemptions += 1  # its last token is under way: nothing is left to compute
@@ -277,7 +263,7 @@ class VllmScheduler(Scheduler):
             target = request.target
             node, depth = cache.find(request.content, target - 1)
             hit = depth // block * block
-            self._count_look_up(request, hit)
+            _count_look_up(request, hit)
             tokens = min(target - hit, self.chunk_limit, left)
             if self.aligns:
                 tokens = self._align(target, hit, tokens)
@@ -319,7 +305,7 @@ class VllmScheduler(Scheduler):
     def _finish(self, request: Request) -> None:
         """Outputs that a later prompt repeats stay findable; private ones only take room until evicted."""
         if request.output_source >= 0:
-            self.cache.register(request, self._whole(request), request.prompt_tokens + request.output_tokens - 1)
+            self.cache.register(request, whole_content(request), request.prompt_tokens + request.output_tokens - 1)
         self.cache.release(request, -(-self._slots(request) // self.block) + self.state_blocks)
         self.running.pop(request, None)
 
@@ -329,7 +315,7 @@ class VllmScheduler(Scheduler):
             self.prefills.remove(request)
         slots = self._slots(request)
         said = request.output_tokens - 1 if request.output_source >= 0 else 0
-        self.cache.register(request, self._whole(request), min(slots, request.prompt_tokens + said))
+        self.cache.register(request, whole_content(request), min(slots, request.prompt_tokens + said))
         self.cache.release(request, -(-slots // self.block) + self.state_blocks)
 
     def clear(self) -> None:
@@ -361,3 +347,17 @@ class VllmScheduler(Scheduler):
             cache.settle()
         if plan.repeat > 1:
             plan.repeat = 1 if plan.chunks else 1 + self.decodes.affordable(plan.repeat - 1, cache.unused)
+
+
+def _count_look_up(request: Request, hit: int) -> None:
+    """As vLLM reports: every look-up counts, but those of a request that was preempted before."""
+    if not request.preemptions:
+        request.queried_tokens += request.target
+        request.hit_tokens += hit
+
+
+def _goes_on(before: Sequence[Chunk], chunks: Sequence[Chunk]) -> bool:
+    """Whether a batch takes another equal chunk of the one prompt of before."""
+    if len(chunks) != 1 or len(before) != 1:
+        return False
+    return chunks[0][0] is before[0][0] and chunks[0][2] == before[0][2]

@@ -124,8 +124,8 @@ CHANGE = ("fail", "restart", "join", "leave", "stop", "flush")
 class Table:
     """Rows of integers under named columns.
 
-    Who writes a row for each request says ``table.data += table.pack(...)``: packing a row into the bytes costs a third
-    of what extending an array costs, and half of what a call of ``append`` does.
+    Who writes a row for each request says ``pack = table.pack; table.data += pack(...)``: packing a row into the bytes
+    costs a third of what extending an array costs, and half of what a call of ``append`` does.
     """
 
     __slots__ = ("columns", "data", "pack")

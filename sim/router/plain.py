@@ -110,7 +110,8 @@ class Router:
         if self.silent:
             self._hear((request, request.done))
         self._discount(request)
-        request.reply(request)
+        reply = request.reply
+        reply(request)
 
     def _discount(self, request: Request) -> None:
         """What was sent is in flight no more."""

@@ -99,7 +99,7 @@ class Chains(Workload):
             tokens = own[j]
             prompt = (*head, (source, tokens)) if tokens else head
             turns.append(_new(Turn, (prompt, output[j], output_source, limit[j], delay[j])))
-        return Session(index, self._group[index], turns)
+        return _new(Session, (index, self._group[index], turns))
 
     def flat(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Of each request: tokens of its head, its own, its answer where that is content; then where sessions begin."""
