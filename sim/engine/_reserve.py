@@ -56,7 +56,8 @@ class LimitedDecodes(Decodes):
     def leave(self, request: Request) -> None:
         """As ever; its limit counts no more."""
         Decodes.leave(self, request)
-        self._approach()
+        if self.far:
+            self._approach()
         end = request.joined_at + request.max_tokens - request.base_output
         if end - self.steps <= self.clip:
             self.near -= 1
@@ -82,7 +83,8 @@ class LimitedDecodes(Decodes):
 
     def limits(self) -> int:
         """Tokens that the sequences may still generate, each counted up to the clip."""
-        self._approach()
+        if self.far:
+            self._approach()
         return self.near_sum - self.near * self.steps + (self.count - self.near) * self.clip
 
     def coming(self, steps: int) -> list[int]:

@@ -327,7 +327,9 @@ class SglangScheduler(RetractingScheduler):
     def _form_decode(self) -> Plan:
         """One more token for every running request."""
         decodes, cache, plan = self.decodes, self.cache, self.plan
-        repeat = decodes.affordable(min(decodes.horizon(), 1 << 40), cache.free + cache.evictable)
+        repeat, room = decodes.horizon(), cache.free + cache.evictable
+        if decodes.count * (repeat // self.block + 1) > room:
+            repeat = decodes.affordable(min(repeat, 1 << 40), room)
         if self.waiting and len(self.running) < self.max_num_seqs:
             repeat = self._steps_until_open(repeat)
         if plan is None or plan.chunks or plan.version != decodes.version:
