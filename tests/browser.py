@@ -26,7 +26,7 @@ FLAGS = (
     "--disable-quic",
     "--remote-debugging-port=0",
 )
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def installed() -> str | None:

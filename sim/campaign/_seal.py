@@ -132,8 +132,10 @@ def verify(folder: Path, expected: str | None = None) -> Seal:
         raise ScenarioError(f"{path}: {error.strerror}: no seal is here; name its folder with --seal") from None
     except (ValueError, KeyError, TypeError):
         raise ScenarioError(f"{path}: broken seal: it cannot be read") from None
-    if not is_whole or document.get("schema") != SCHEMA or _digest(document) != digest:
+    if not is_whole or _digest(document) != digest:
         raise ScenarioError(f"{path}: broken seal: its digest is not that of the files it lists")
+    if (schema := document.get("schema")) != SCHEMA:
+        raise ScenarioError(f"{path}: sealed as {schema}, this is {SCHEMA}: score it with the version that sealed it")
     for name, wanted in files.items():
         try:
             found = hashlib.sha256((folder / name).read_bytes()).hexdigest()

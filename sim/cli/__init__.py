@@ -3,6 +3,7 @@
 Nothing but the standard library is imported before ``main`` is called: Ctrl-C is answered from the first moment on.
 """
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         code = run_command(None if arguments is None else list(arguments))
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # pressed again, it would end the exit in a traceback
         sys.stderr.write(f"\n{INTERRUPTED}\n")
         code = 130
     sys.exit(code)

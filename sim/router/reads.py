@@ -27,11 +27,17 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a policy looked at, and whether it ever matched a prompt."""
+    """What a policy looked at, and which prompts it matched."""
 
     reads: frozenset[str]
     """Names of signals of reports, ``in_flight``, ``cached_tokens``."""
-    matches: bool
+    encodings: frozenset[str]
+    """Ways for a prompt to travel (text, chat, input_ids) in which it was matched when it came again."""
+
+    @property
+    def matches(self) -> bool:
+        """Whether it ever matched a prompt."""
+        return bool(self.encodings)
 
 
 class _Report(Report):
@@ -97,7 +103,7 @@ def ask(policy: Policy) -> Asked:
     noted: set[str] = set()
     engines: list[EngineView] = [_Engine(index, noted.add) for index in range(max(3, policy.min_engines))]
     fleet = FleetView(engines, list(engines))
-    matched = 0
+    encodings = set()
     try:
         policy.start(fleet)
         for serial, loads in enumerate(_LOADS):
@@ -111,16 +117,17 @@ def ask(policy: Policy) -> Asked:
                 serial += 1
                 keyed = (*policy.key_headers, "x-smg-routing-key") if place else ()
                 headers = dict.fromkeys(keyed, f"key {serial % 2}")
-                matched += _ask(policy, fleet, RequestView(serial, headers, content, count(content), 16, encoding))
+                if _ask(policy, fleet, RequestView(serial, headers, content, count(content), 16, encoding)):
+                    encodings.add(encoding)
     except FAILURES:
-        return Asked(ALL, matches=False)
-    return Asked(frozenset(noted), matched > 0)
+        return Asked(ALL, frozenset())
+    return Asked(frozenset(noted), frozenset(encodings))
 
 
-def _ask(policy: Policy, fleet: FleetView, request: RequestView) -> int:
+def _ask(policy: Policy, fleet: FleetView, request: RequestView) -> bool:
     chosen, _, matched = policy.choose(request, fleet, float(request.id), pick_first)
     if chosen is not None:
         policy.dispatched(request, chosen)
         policy.first_token(request, chosen)
         policy.completed(request, chosen)
-    return int(matched > 0)
+    return matched > 0

@@ -1,8 +1,8 @@
-"""What a scenario says of its router that changes nothing: a policy that does not look, an engine that never fails."""
+"""What a scenario says of its router, or its prompts, without effect: nobody looks at it, nobody fails."""
 
 from collections.abc import Iterator
 
-from sim.router.reads import CACHE, COUNT, SIGNALS, reads
+from sim.router.reads import CACHE, COUNT, SIGNALS, Asked, reads
 from sim.router.spec import Counted, Decision, OwnCount, Reported, TelemetrySpec, Timing
 from sim.scenario._cell import Cell
 
@@ -36,6 +36,14 @@ def idle_keys(cell: Cell) -> Iterator[str]:
         yield f"router.cache_index has no effect: {kind} reads no content"
     elif around.cache_index not in ("none", "approximate") and CACHE not in read:
         yield f"router.cache_index has no effect: {kind} does not ask what engines have cached"
+
+
+def unmatched(cell: Cell, asked: Asked) -> Iterator[str]:
+    """A line where prompts travel in a way in which the policy matches none, though it does in another."""
+    encoding = cell.resolved["workload"].get("encoding")
+    if encoding is not None and asked.encodings and encoding not in asked.encodings:
+        kind, others = cell.resolved["router"]["policy"]["kind"], " or ".join(sorted(asked.encodings))
+        yield f"{kind} matches no prompt of workload.encoding {encoding}, only of {others}"
 
 
 def _telemetry(spec: TelemetrySpec, read: frozenset[str], kind: str) -> Iterator[str]:

@@ -14,8 +14,9 @@ from sim.errors import ScenarioError
 from sim.keys import group_keys
 from sim.placement import MOST_ENGINES, MOST_KEYS
 from sim.rng import Streams
+from sim.router.reads import ask
 from sim.scenario._ablates import KEY
-from sim.scenario._around import idle_keys
+from sim.scenario._around import idle_keys, unmatched
 from sim.scenario._cell import Cell
 from sim.scenario._errors import PlacedError, placed
 from sim.scenario._fleet import EngineType, kv_tokens, shape_of
@@ -68,6 +69,7 @@ def check(scenario: Scenario) -> Checked:
                 totals[world] = _generate(cell)
             facts[name] = Facts({kind.name: _facts(kind, cell) for kind in cell.fleet}, totals[world])
             found = [*_rooms(cell, facts[name]), *_keys(cell), *_idle_fields(cell), *idle_keys(cell)]
+            found += unmatched(cell, ask(cell.router.make_policy()))
             found += _steps(cell, totals[world])
             found += _caps(cell, facts[name])
             found += [f"router.policy.{field}" for field in _said_idle(cell)]

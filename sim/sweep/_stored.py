@@ -19,6 +19,7 @@ from sim.report.routing import Looks, constant, notes, summaries
 from sim.report.warn import digests
 from sim.router.reads import COUNT, SIGNALS, ask
 from sim.scenario import RESULTS_VERSION, Cell, Scenario
+from sim.scenario._around import unmatched
 from sim.scenario._rules import reads_key
 from sim.steady import without_start
 
@@ -86,6 +87,7 @@ def _notes(rows: pl.DataFrame, cell: Cell) -> Iterator[str]:
         looks = Looks(not asked.reads.isdisjoint(SIGNALS), COUNT in asked.reads, matches)
         has_reports = spec.around.telemetry is not None or spec.policy.sees_all
         yield from notes(spec.policy, looks, changed, has_reports, texts)
+        yield from unmatched(cell, asked)
         yield from constant(asked.reads, rows["constant_signals"].drop_nulls())
 
 

@@ -42,7 +42,10 @@ PROGRAM = """
 import os, sys
 from sim import load_scenario, run
 if __name__ == "__main__":
-    run(load_scenario(sys.argv[1]), jobs=2, out=sys.argv[2], progress=lambda *done: print(*done, flush=True))
+    def say(*done):
+        print(*done, flush=True)
+        sys.stdin.readline()
+    run(load_scenario(sys.argv[1]), jobs=2, out=sys.argv[2], progress=say)
 """
 
 
@@ -57,12 +60,14 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(each.relative_to(folder)): each.read_bytes() for each in sorted(folder.rglob("*")) if each.is_file()}
 
 
-def start(path: Path, out: Path) -> subprocess.Popen[str]:
+def start(path: Path, out: Path, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
+    """The program, which reads a line after each that it prints: from a pipe it waits for one."""
     program = out.parent / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), str(path), str(out)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    pipes = {"stdin": stdin, "stdout": subprocess.PIPE}
+    return subprocess.Popen(command, env=environment, text=True, start_new_session=True, **pipes)
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
@@ -116,12 +121,15 @@ def test_killed_workers(path: Path, tmp_path: Path, kills: int) -> None:
     chance = random.Random(kills)
     path.write_text(WORLD.replace("pairs: 24", f"pairs: {60 * (kills + 1)}"))
     killed = 0
-    with start(path, tmp_path / "out") as process:
+    with start(path, tmp_path / "out", subprocess.PIPE) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         for _ in process.stdout:
-            if killed < kills and (workers := workers_of(process)) and chance.random() < 0.6:
+            if killed < kills and (workers := workers_of(process)) and (not killed or chance.random() < 0.6):
                 os.kill(chance.choice(workers), signal.SIGKILL)
                 killed += 1
+            process.stdin.write("\n")
+            process.stdin.flush()
     assert process.returncode == 0
     assert killed >= 1
     run(load_scenario(path), out=tmp_path / "calm")

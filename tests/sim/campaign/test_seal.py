@@ -85,6 +85,20 @@ def test_one_byte_breaks_it(made, data):
     campaign.verify(made.folder)
 
 
+def test_a_whole_seal_of_another_version_is_not_called_broken(seal):
+    """Its digest fits; what it says is read by the version that wrote it."""
+    path = seal.folder / "seal.json"
+    document = json.loads(path.read_bytes()) | {"schema": "windtunnel.seal/2"}
+    del document["digest"], document["date"]
+    digest = hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    text = json.dumps(document | {"digest": digest, "date": None}, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+    with pytest.raises(
+        ScenarioError, match="sealed as windtunnel.seal/2, this is windtunnel.seal/1: score it with the"
+    ):
+        campaign.verify(seal.folder)
+
+
 @pytest.mark.parametrize(
     "name", ["prediction.json", "rule.json", "rule.txt", "runs.json", "cells/slime-group-affinity/windtunnel-1.jsonl"]
 )

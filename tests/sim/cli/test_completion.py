@@ -41,7 +41,7 @@ class Terminal:
 
     def see(self, wanted: str) -> str:
         """What is printed until a text appears."""
-        seen, end = "", time.monotonic() + 20
+        seen, end = "", time.monotonic() + 300
         while wanted not in seen and time.monotonic() < end:
             if select.select([self.fd], [], [], 0.1)[0]:
                 seen += os.read(self.fd, 65536).decode(errors="replace")

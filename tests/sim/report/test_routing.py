@@ -114,6 +114,17 @@ def test_an_empty_index(tmp_path: Path) -> None:
     assert only(found, "the index is empty").startswith("arm plain: ")
 
 
+def test_prompts_in_an_encoding_that_is_not_matched(tmp_path: Path) -> None:
+    """vllm-router tokenizes chat alone: a run and a check say why nothing is found, of no other policy and encoding."""
+    arms = {"vllm": {"kind": "vllm.cache_aware"}, "sglang": {"kind": "sglang.cache_aware"}}
+    said = "arm vllm: vllm.cache_aware matches no prompt of workload.encoding text, only of chat"
+    assert only(warned(tmp_path, arms, workload={**TURNS, "encoding": "text"}), "workload.encoding") == said
+    assert only(check(load_scenario(tmp_path / "planted.yaml")).warnings, "workload.encoding") == said
+    assert not any(
+        "workload.encoding" in each for each in warned(tmp_path, arms, workload={**TURNS, "encoding": "chat"})
+    )
+
+
 @pytest.mark.parametrize(
     ("policy", "parameter", "why"),
     [
