@@ -18,6 +18,7 @@ SAYS = {
     "ADOPT": "ADOPT as an option",
     "RECOMMEND": "RECOMMEND as the default",
     "REJECT": "REJECT",
+    "SMALL": "SMALL GAIN, nothing is adopted",
     "INCONCLUSIVE": "INCONCLUSIVE",
     "STOPPED": "STOPPED by a guardrail",
 }

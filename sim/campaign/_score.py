@@ -157,6 +157,7 @@ def score(seal: Seal, folder: Path) -> Score:
     left = {key: run for key, run in runs.items() if key[:2] not in {each[:2] for each in excluded}}
     rails = {arm: _shares([run for key, run in left.items() if key[2] == arm]) for arm in _arms(seal)}
     stops = [each for arm, found in rails.items() for each in _passed(seal.rule.guardrails, arm, found)]
+    stops += _left_out(seal.rule.guardrails, len(excluded), len({key[:2] for key in runs}))
     notes = [*_notes(seal, runs, sent)]
     cells = []
     primary: dict[str, Strata] = {}
@@ -308,6 +309,13 @@ def _passed(guard: Guardrails, arm: str, found: Mapping[str, float | None]) -> l
         for name, what in says.items()
         if (value := found.get(name)) is not None and value > getattr(guard, name)
     ]
+
+
+def _left_out(guard: Guardrails, excluded: int, pairs: int) -> list[str]:
+    """Whether so many pairs were left out that those that are left may be a choice."""
+    if excluded <= guard.excluded_share * pairs:
+        return []
+    return [f"{excluded} of {pairs} pairs left out by gates, the guardrail is {guard.excluded_share:.0%}"]
 
 
 def _notes(seal: Seal, runs: Mapping[Key, Run], sent: Mapping[tuple[str, int], Sent]) -> list[str]:

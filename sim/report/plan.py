@@ -9,17 +9,20 @@ allowed, so that the power it states is that of the test that will be made.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from sim import stats
+from sim import placement, stats
 from sim.errors import ScenarioError
 from sim.report.contrast import by_stratum, log_ratios
 from sim.report.sides import Side
 from sim.stats.paired import LEVEL
-from sim.stats.power import MOST_RUN_NOISE, RUN_NOISE, Cost, Spread, pairs_needed, power, within
+from sim.stats.power import MOST_RUN_NOISE, RUN_NOISE, Cost, Design, Spread, pairs_needed, power, unblocked, within
 
 EFFECTS = (0.03, 0.05, 0.08, 0.10, 0.15)
+MANY = 2_000
+"""Pairs from which on a plan of classes is taken to be in proportion: off by less than one in each."""
 PAIRS = (3, 5, 8, 10, 15, 20, 30, 50, 75, 100, 150, 200)
 
 
@@ -45,6 +48,7 @@ class Chance:
     pairs: int
     real: float
     blocked: float | None
+    """None too where so few leave a class without two pairs."""
     gpu_hours: float
 
 
@@ -61,6 +65,8 @@ class Plan:
     """Stored pairs that the spread is measured on."""
     classes: list[tuple[str, float, int]]
     """Strata with their exact shares and stored pairs."""
+    spreads: list[float]
+    """Of a real pair's log ratio within each stratum."""
     effect: float
     wanted: float
     level: float
@@ -68,6 +74,29 @@ class Plan:
     needs: list[Need]
     chances: list[Chance]
     cost: Cost
+
+    @property
+    def need(self) -> Need:
+        """Pairs for the effect that was asked for."""
+        return next(each for each in self.needs if each.effect == self.effect)
+
+    def design(self, *, is_blocked: bool) -> Design:
+        """How real pairs vary, as they fall or planned by class."""
+        if not is_blocked:
+            return unblocked(self.spread.real)
+        return _by_class([share for _, share, _ in self.classes], self.spreads)
+
+
+def _by_class(shares: Sequence[float], spreads: Sequence[float]) -> Design:
+    return Design(tuple(shares), tuple(spreads), partial(_counts, tuple(shares)))
+
+
+def _counts(shares: Sequence[float], pairs: int) -> list[int]:
+    """Pairs of each class in a campaign of so many: as planned, and by the shares where there are thousands."""
+    if pairs > MANY:
+        return [int(share * pairs) for share in shares]
+    chosen = placement.plan(shares, pairs)
+    return [chosen.count(index) for index in range(len(shares))]
 
 
 def plan(
@@ -91,32 +120,49 @@ def plan(
     spread = Spread(float(logs.std(ddof=1)), run_noise)
     strata = by_stratum(candidate, frame) or by_stratum(baseline, frame)
     placed = candidate.placed if by_stratum(candidate, frame) else baseline.placed
-    blocked, classes = None, []
+    blocked, by_class, classes, spreads = None, None, [], []
     if strata is not None and placed is not None and any(part.size > 1 for part in strata[0]):
         blocked = Spread(within(*strata), run_noise)
         classes = _classes(placed.keys, placed.engines, strata[0])
+        own = [float(part.std(ddof=1)) if part.size > 1 else blocked.simulated for part in strata[0]]
+        spreads = [Spread(each, run_noise).real for each in own]
+        by_class = _by_class([share for _, share, _ in classes], spreads)
     cost = Cost(_gpus(baseline, candidate), _run_h(baseline, candidate), overhead_h, failure_rate)
     effects = sorted({*EFFECTS, effect}, key=abs)
     try:
-        needs = [_need(each, wanted, spread, blocked, cost, level) for each in effects]
+        needs = [_need(each, wanted, spread, by_class, cost, level) for each in effects]
     except ValueError as error:
         raise ScenarioError(str(error)) from None
     chances = [
         Chance(
             n,
             power(n, effect, spread.real, level=level),
-            None if blocked is None else power(n, effect, blocked.real, level=level),
+            None if by_class is None else by_class.power(n, effect, level=level) or None,
             cost.gpu_hours(n),
         )
         for n in PAIRS
     ]
     ratio = float(np.exp(logs.mean()))
-    return Plan(metric, ratio, spread, blocked, int(logs.size), classes, effect, wanted, level, needs, chances, cost)
+    return Plan(
+        metric=metric,
+        ratio=ratio,
+        spread=spread,
+        blocked=blocked,
+        pairs=int(logs.size),
+        classes=classes,
+        spreads=spreads,
+        effect=effect,
+        wanted=wanted,
+        level=level,
+        needs=needs,
+        chances=chances,
+        cost=cost,
+    )
 
 
-def _need(effect: float, wanted: float, spread: Spread, blocked: Spread | None, cost: Cost, level: float) -> Need:
+def _need(effect: float, wanted: float, spread: Spread, by_class: Design | None, cost: Cost, level: float) -> Need:
     real = pairs_needed(effect, spread.real, wanted=wanted, level=level)
-    fewer = None if blocked is None else pairs_needed(effect, blocked.real, wanted=wanted, level=level)
+    fewer = None if by_class is None else by_class.needed(effect, wanted=wanted, level=level)
     return Need(
         effect,
         pairs_needed(effect, spread.simulated, wanted=wanted, level=level),
@@ -131,9 +177,8 @@ def _need(effect: float, wanted: float, spread: Spread, blocked: Spread | None, 
 
 
 def _classes(keys: int, engines: int, parts: Sequence[stats.Floats]) -> list[tuple[str, float, int]]:
-    from sim.placement import strata
-
-    return [(each.name, each.share, int(part.size)) for each, part in zip(strata(keys, engines), parts, strict=True)]
+    known = placement.strata(keys, engines)
+    return [(each.name, each.share, int(part.size)) for each, part in zip(known, parts, strict=True)]
 
 
 def _noise(*sides: Side) -> float:

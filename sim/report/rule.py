@@ -2,25 +2,32 @@
 
     primary     ratio candidate / baseline of one metric, turned so that more than 1 is better; geometric mean over the
                 pairs of a cell, cells weighted equally
+    RECOMMEND   as ADOPT, and the lower end > 1 in every cell, each by its own interval
     ADOPT       lower end > 1 - harm, mean > 1 + interest, and the tail metric's ratio not shown to be worse: its upper
                 end < 1 + interest
-    RECOMMEND   ADOPT holds, and the lower end > 1 in every cell, each at its Holm level
-    REJECT      upper end < 1 + harm: a gain too small to outweigh a loss that counts as harm
-    else        INCONCLUSIVE; at most one extension by as many pairs
+    REJECT      upper end < 1 + harm: a gain of that size is ruled out; or the tail metric is shown to be worse: the
+                lower end of its ratio > 1 + interest
+    SMALL       lower end > 1 and mean <= 1 + interest: better, by less than is worth it
+    else        INCONCLUSIVE; at most one extension by as many pairs, judged on all pairs together
 
-Harm may not exceed interest, so that ADOPT (a mean above 1 + interest) and REJECT cannot both hold.
+The first that holds is the verdict. The lines are written once (``Rule.lines``), each with its text and its test:
+pages, the sealed file, ``decide`` and ``odds`` all go through them. Harm may not exceed interest, so that ADOPT (a mean
+above 1 + interest) and REJECT by the primary metric cannot both hold.
 
 Ends are those of Student's t on log ratios. Where one extension is allowed the level is split between the two looks, so
-that a null effect passes either with at most 5 % in all. A guardrail that is passed stops everything: STOPPED.
+that each one-sided error (a default or a small gain where there is none, an option where the loss is harm, a rejection
+where the gain is as large) is at most half of their sum. A guardrail that is passed stops everything: STOPPED.
 
-RECOMMEND asks for ADOPT as well, so that a default is never less than an option; the template of the design review
-leaves this open. Left out: a spending function of several looks; the rule knows two.
+The template of the design review leaves open whether a default must be an option too (it must), what a failed guard
+yields, and what becomes of gains between 1 + harm and 1 + interest (SMALL; without that line no number of pairs decides
+them). Left out: a spending function of several looks; the rule knows two.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final, Literal
+from textwrap import wrap
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 
@@ -30,17 +37,21 @@ from sim.report.contrast import Lines
 from sim.report.numbers import counted
 from sim.stats import Floats
 from sim.stats.many import holm
-from sim.stats.power import drawn_looks
-from sim.stats.strata import Pooled, pooled
+from sim.stats.power import Design, Drawn, drawn_looks, fewest
+from sim.stats.strata import Booleans, Pooled, pooled
 
-SCHEMA: Final = "windtunnel.rule/1"
+SCHEMA: Final = "windtunnel.rule/2"
 TAIL: Final = "group_completion_p95_s"
 ALPHA: Final = 0.05
 LOOKS: Final = (0.04, 0.01)
 """Error of the first look and of the one after the extension."""
+WIDTH: Final = 118
 DRAWS: Final = 4_000
 """Campaigns drawn to say how often a rule says what."""
-Word = Literal["ADOPT", "RECOMMEND", "REJECT", "INCONCLUSIVE", "STOPPED"]
+Word = Literal["ADOPT", "RECOMMEND", "REJECT", "SMALL", "INCONCLUSIVE", "STOPPED"]
+WORDS: Final[tuple[Word, ...]] = ("RECOMMEND", "ADOPT", "SMALL", "REJECT", "INCONCLUSIVE")
+"""What pairs can lead to."""
+ADOPTED: Final[tuple[Word, ...]] = ("RECOMMEND", "ADOPT")
 
 Strata = tuple[Sequence[Floats], Sequence[float]]
 """Log ratios candidate / baseline of a cell's pairs by placement class, and the classes' weights; one of 1 for none."""
@@ -56,6 +67,34 @@ class Guardrails:
     """Of an arm's requests that lost their memory once or more."""
     cold_hit_rate: float = 0.01
     """Of the check that caches are cold, before a run."""
+    excluded_share: float = 0.2
+    """Of a look's pairs that gates leave out: beyond it those that are left may be a choice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the lines of a rule look at, of one campaign or of many at once; nan where there is no interval."""
+
+    ratio: Floats
+    """Over all cells, as its ends; more than 1 is better."""
+    lo: Floats
+    hi: Floats
+    least_lo: Floats
+    """The lowest of the cells' own lower ends."""
+    tail_lo: Floats
+    """Ends of the tail metric's ratio, more than 1 is worse; without such a metric 0."""
+    tail_hi: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a rule."""
+
+    word: Word
+    label: str
+    condition: str
+    """As people read it."""
+    holds: Callable[[Measured], Booleans]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +114,8 @@ class Rule:
     guardrails: Guardrails = Guardrails()
     resamples: int = 10_000
     """Of the bootstrap that stands beside Student's t."""
+    blocked: bool = False
+    """Pairs are planned by placement class."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -93,35 +134,99 @@ class Rule:
         """As plain data: ``rule.json``."""
         return {"schema": SCHEMA, **asdict(self)}
 
+    @property
+    def direction(self) -> str:
+        """Which arm is divided by which."""
+        return "old/new" if self.lower_is_better else "new/old"
+
+    def lines(self) -> tuple[Line, ...]:
+        """What decides, in the order in which it is read."""
+        safe, harmless, worth = 1 - self.harm, 1 + self.harm, 1 + self.interest
+        holds, fails = "", ""
+        if self.tail:
+            holds = f" and {self.tail} new/old (more is worse) upper bound < {bound(worth)}"
+            fails = f", or {self.tail} new/old lower bound > {bound(worth)}"
+
+        def is_option(found: Measured) -> Booleans:
+            return (found.lo > safe) & (found.ratio > worth) & (found.tail_hi < worth)
+
+        where = " in every cell" if len(self.cells) > 1 else ""
+        return (
+            Line(
+                "RECOMMEND",
+                "RECOMMEND default",
+                f"all of the next line, and lower bound > 1.00{where}",
+                lambda found: is_option(found) & (found.least_lo > 1),
+            ),
+            Line(
+                "ADOPT", "ADOPT as option", f"lower bound > {bound(safe)} and mean > {bound(worth)}{holds}", is_option
+            ),
+            Line(
+                "REJECT",
+                "REJECT",
+                f"upper bound < {bound(harmless)} (a gain of {percent(self.harm)} is ruled out){fails}",
+                lambda found: (found.hi < harmless) | (found.tail_lo > worth),
+            ),
+            Line(
+                "SMALL",
+                "SMALL GAIN",
+                f"lower bound > 1.00 and mean <= {bound(worth)} (better, by less than is worth it)",
+                lambda found: (found.lo > 1) & (found.ratio <= worth),
+            ),
+        )
+
+    def extension(self) -> str:
+        """What follows where no line holds."""
+        if len(self.looks) == 1:
+            return "no extension"
+        return (
+            f"at most one extension by {counted(self.pairs, 'pair')}, then all {self.pairs_at(1)} at {self.level(1):.0%} "
+            "by the same lines"
+        )
+
     def text(self) -> str:
         """As people read it: part 12 of a review, and ``rule.txt``."""
-        direction = "old/new" if self.lower_is_better else "new/old"
-        tail = f" and {self.tail} ratio upper bound < {bound(1 + self.interest)}" if self.tail else ""
-        guard = self.guardrails
-        extends = len(self.looks) > 1
-        levels = " + ".join(f"{each:g}" for each in self.looks)
-        last = (
-            f"else INCONCLUSIVE   -> at most one extension by {counted(self.pairs, 'pair')}, alpha split {levels}"
-            if extends
-            else "else INCONCLUSIVE   -> no extension"
+        guard, several = self.guardrails, len(self.cells) > 1
+        cells = f"cells weighted equally ({', '.join(self.cells)})" if several else "one cell"
+        classes = " by placement class with exact weights (Satterthwaite's degrees of freedom)," if self.blocked else ""
+        lines = "\n".join(f"{each.label:<19} if {each.condition}" for each in self.lines())
+        split = f" (alpha {' + '.join(f'{each:g}' for each in self.looks)})" if len(self.looks) > 1 else ""
+        holm = (
+            f"none for these lines: RECOMMEND asks every cell at its own {self.level(0):.0%}, the others one ratio "
+            "over all; Holm before a single cell is named as better"
+            if several
+            else "none: one cell, one metric"
         )
-        cells = f"cells weighted equally ({', '.join(self.cells)})" if len(self.cells) > 1 else "one cell"
-        return f"""primary: {self.primary} ratio, {direction}, geometric mean over pairs, {cells}; more than 1 is better
-pairs: {self.pairs} a cell
-test: paired t on the log ratio, two-sided {self.level(0):.0%}{" at the first look" if extends else ""}, \
-and the bootstrap over pairs as a check ({self.resamples:,})
+        harm, error = percent(self.harm), f"{100 * sum(self.looks) / 2:g}%"
+        return _wrapped(f"""primary: {self.primary} ratio, {self.direction}, geometric mean over pairs, {cells}; \
+more than 1 is better
+pairs: {self.pairs} a cell, each one run of either arm on the same trace, on the same nodes, in the sealed order \
+(ABBA, drawn), with fresh engines and empty caches
+test: paired t on the log ratio,{classes} two-sided {self.level(0):.0%}{" at look 1" if split else ""}; the bootstrap \
+({self.resamples:,}; from 20 pairs on) stands beside it and decides nothing
+margins: {harm} is harm, the largest loss that may go unnoticed; a gain below {percent(self.interest)} does not pay \
+for a change
 verdict: of the lines below the first that holds
-RECOMMEND default   if all of the next line, and lower bound > 1.00 in every cell
-ADOPT as option     if lower bound > {bound(1 - self.harm)} and mean > {bound(1 + self.interest)}{tail}
-REJECT              if upper bound < {bound(1 + self.harm)}: what gain there is does not outweigh a loss of \
-{percent(self.harm)}, which counts as harm
-{last}
-guardrails (stop)   in an arm: failures > {guard.failed_share:.0%}, preempted requests > {guard.preempted_share:.0%}; \
-any arm's configuration differs; cold-cache check hit > {guard.cold_hit_rate:.0%}
-multiplicity        Holm over cells; other metrics are exploratory
-exclusions          only by gates computed before unblinding (engine restarted, clock skew, a turn sent before \
-the one that it follows had ended, other work than the trace), listed with reasons
-publish             all arms, all pairs, nulls included"""
+{lines}
+else INCONCLUSIVE   -> {self.extension()}{split}
+errors              at most {error} each: default or small gain if nothing is gained, option if {harm} is lost, \
+rejection by the primary if {harm} is gained
+guardrails (stop)   in either arm: failures > {guard.failed_share:.0%}, preempted requests > \
+{guard.preempted_share:.0%}, cold-cache check hit > {guard.cold_hit_rate:.0%}; pairs left out > \
+{guard.excluded_share:.0%}: no verdict on either arm. Results of an arm configured otherwise than sealed are refused
+multiplicity        {holm}; other metrics are exploratory
+exclusions          whole pairs, not replaced, by gates before any ratio (engine restarted, clock skew or other units, \
+a turn sent before the one that it follows had ended, other work than the trace), listed with reasons
+publish             all arms, all pairs, nulls included""")
+
+    def short(self) -> str:
+        """In a few sentences, the lines as they are."""
+        lines = "; ".join(f"{each.label} if {each.condition}" for each in self.lines())
+        return (
+            f"Of {self.primary} {self.direction} (more than 1 is better), {self.level(0):.0%} interval over "
+            f"{counted(self.pairs, 'real pair')}{' by placement class' if self.blocked else ''}, same nodes, fresh "
+            f"engines, the first that holds: {lines}; else INCONCLUSIVE: {self.extension()}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +248,14 @@ class Ruling:
 
 
 def rule_for(
-    metric: str, cells: Sequence[str], pairs: int, lines: Lines, *, groups: bool, extension: bool = True
+    metric: str,
+    cells: Sequence[str],
+    pairs: int,
+    lines: Lines,
+    *,
+    groups: bool,
+    extension: bool = True,
+    blocked: bool = False,
 ) -> Rule:
     """The rule of a campaign; ScenarioError where the metric has no better side, or lines overlap."""
     check_lines(lines)
@@ -157,6 +269,7 @@ def rule_for(
         harm=lines.harm,
         interest=lines.interest,
         tail=TAIL if groups and metric != TAIL else None,
+        blocked=blocked,
     )
 
 
@@ -167,6 +280,15 @@ def check_lines(lines: Lines) -> None:
             f"harm ({percent(lines.harm)}) exceeds the smallest effect of interest ({percent(lines.interest)}): one "
             "result could be adopted and rejected; lower --harm or raise --interest"
         )
+
+
+def _wrapped(text: str) -> str:
+    """Lines of a readable length; what continues a line is set in."""
+    return "\n".join(
+        part
+        for line in text.split("\n")
+        for part in wrap(line, WIDTH, subsequent_indent=20 * " ", break_on_hyphens=False)
+    )
 
 
 def bound(ratio: float) -> str:
@@ -203,11 +325,23 @@ def decide(
     turned = {cell: ([sign * part for part in parts], shares) for cell, (parts, shares) in primary.items()}
     cells = {cell: pooled(*each, level=level) for cell, each in turned.items()}
     over = over_cells(turned, level)
-    worst = over_cells(tail, level) if rule.tail and tail else None
+    worst = over_cells(tail, level) if rule.tail and len(tail) == len(primary) else None
     known = {cell: each.p for cell, each in cells.items() if each.p is not None}
     adjusted = dict(zip(known, holm(list(known.values())), strict=True))
-    word, because = _word(rule, look, over, cells, adjusted, worst)
+    found = _measured(rule, over, cells, worst)
+    word = cast(Word, spoken(rule, found).item())
+    because = _because(rule, look, word, over, cells, adjusted, worst)
     return Ruling(word, because, look, level, over, cells, adjusted, worst)
+
+
+def _measured(rule: Rule, over: Pooled, cells: Mapping[str, Pooled], tail: Pooled | None) -> Measured:
+    def number(value: float | None) -> Floats:
+        return np.asarray(np.nan if value is None else value, dtype=np.float64)
+
+    least = np.min([number(each.lo) for each in cells.values()])  # nan where one has none
+    tail_ends = (0.0, 0.0) if rule.tail is None else (None, None) if tail is None else (tail.lo, tail.hi)
+    ratio, lo, hi, tail_lo, tail_hi = map(number, (over.ratio, over.lo, over.hi, *tail_ends))
+    return Measured(ratio, lo, hi, least, tail_lo, tail_hi)
 
 
 def over_cells(cells: Mapping[str, Strata], level: float) -> Pooled:
@@ -217,64 +351,126 @@ def over_cells(cells: Mapping[str, Strata], level: float) -> Pooled:
     return pooled(parts, shares, level=level)
 
 
-def odds(rule: Rule, ratio: float, spread: float, *, draws: int = DRAWS, seed: int = 0) -> list[dict[Word, float]]:
-    """How often the rule says each word at each look, as shares of all campaigns, for a true ratio of one cell.
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """How often a rule says what, for one true ratio."""
 
-    ``ratio`` is turned so that more than 1 is better; ``spread`` is the standard deviation of a real pair's log ratio,
-    whose law is taken to be normal. What is INCONCLUSIVE at a look is extended, where another look is left. The tail
-    metric is taken to hold and no guardrail to be passed, as a plan knows no spread of theirs.
+    ratio: float
+    """True; more than 1 is better."""
+    looks: Sequence[Mapping[Word, float]]
+    """By look, of all campaigns, those that end with a word there; INCONCLUSIVE at the first is extended."""
+    pairs: float
+    """Of a cell, on average."""
+
+    def ends(self, *words: Word) -> float:
+        """Share of all campaigns that end with one of these."""
+        found = sum(look.get(word, 0.0) for look in self.looks for word in words if word != "INCONCLUSIVE")
+        return found + (self.looks[-1].get("INCONCLUSIVE", 0.0) if "INCONCLUSIVE" in words else 0.0)
+
+    @property
+    def extended(self) -> float:
+        """Share of all campaigns that need the extension."""
+        return self.looks[0].get("INCONCLUSIVE", 0.0) if len(self.looks) > 1 else 0.0
+
+
+def odds(rule: Rule, ratio: float, design: Design, *, draws: int = DRAWS, seed: int = 0) -> Odds:
+    """How often the rule of one cell says each word at each look, for a true ratio; more than 1 is better.
+
+    Log ratios of real pairs are taken to be normal with the spreads of the design. What is INCONCLUSIVE at a look is
+    extended, where another look is left. The tail metric is taken to hold and no guardrail to be passed.
     """
-    [cell] = rule.cells
-    told = replace(rule, tail=None)
+    looks = range(len(rule.looks))
+    pairs, levels = [rule.pairs_at(look) for look in looks], [rule.level(look) for look in looks]
+    is_open = np.ones(draws, dtype=np.bool_)
     found: list[dict[Word, float]] = []
-    is_open = [True] * draws
-    levels = [rule.level(look) for look in range(len(rule.looks))]
-    for look, measured in enumerate(drawn_looks(math.log(ratio), spread, rule.pairs, levels, draws, seed)):
-        said: dict[Word, int] = {}
-        for draw, one in enumerate(measured):
-            if is_open[draw]:
-                word, _ = _word(told, look, one, {cell: one}, {} if one.p is None else {cell: one.p}, None)
-                said[word] = said.get(word, 0) + 1
-                is_open[draw] = word == "INCONCLUSIVE"
-        found.append({word: count / draws for word, count in said.items()})
-    return found
+    spent = 0.0
+    for drawn in drawn_looks(math.log(ratio), design, pairs, levels, draws, seed):
+        spent += rule.pairs * float(is_open.mean())
+        words = np.where(is_open, spoken(rule, _alike(drawn)), "")
+        found.append({word: count / draws for word in WORDS if (count := int((words == word).sum()))})
+        is_open = words == "INCONCLUSIVE"
+    return Odds(ratio, found, spent)
 
 
-def _word(
+def adopted(rule: Rule, ratio: float, design: Design) -> float:
+    """Probability that the first look adopts, as the default or as an option."""
+    first = odds(replace(rule, looks=rule.looks[:1]), ratio, design)
+    return first.ends(*ADOPTED)
+
+
+def least_adopted(rule: Rule, design: Design, wanted: float) -> float | None:
+    """The smallest true ratio that the first look adopts with the wanted probability; None where 2 is not enough.
+
+    At a true ratio of 1 + interest that is at most a half, whatever the number of pairs: the mean falls on either side.
+    """
+    low, high = math.log1p(rule.interest), math.log(2) + math.log1p(rule.interest)
+    if adopted(rule, math.exp(high), design) < wanted:
+        return None
+    while high - low > 5e-4:
+        middle = (low + high) / 2
+        low, high = (low, middle) if adopted(rule, math.exp(middle), design) >= wanted else (middle, high)
+    return math.exp(high)
+
+
+def pairs_that_adopt(rule: Rule, ratio: float, design: Design, wanted: float) -> int | None:
+    """The fewest pairs whose first look adopts this true ratio with the wanted probability; None where none do."""
+    if ratio <= 1 + rule.interest:
+        return None
+    try:
+        return fewest(lambda pairs: adopted(replace(rule, pairs=pairs), ratio, design), wanted, f"a ratio of {ratio:g}")
+    except ValueError:
+        return None
+
+
+def spoken(rule: Rule, found: Measured) -> np.ndarray[Any, np.dtype[np.str_]]:
+    """The words of a rule, one for each campaign."""
+    lines = rule.lines()
+    return np.select([each.holds(found) for each in lines], [each.word for each in lines], "INCONCLUSIVE")
+
+
+def _alike(drawn: Drawn) -> Measured:
+    """Campaigns of one cell whose tail metric holds."""
+    none = np.zeros(len(drawn.ratio))
+    return Measured(drawn.ratio, drawn.lo, drawn.hi, drawn.lo, none, none)
+
+
+def _because(
     rule: Rule,
     look: int,
+    word: Word,
     over: Pooled,
     cells: Mapping[str, Pooled],
     adjusted: Mapping[str, float],
     tail: Pooled | None,
-) -> tuple[Word, list[str]]:
+) -> list[str]:
+    """What a word rests on."""
     if over.lo is None or over.hi is None:
-        return "INCONCLUSIVE", [f"no interval: {over.reason}"]
-    said = f"{rule.primary} {over.ratio:.3f} [{over.lo:.3f}, {over.hi:.3f}] at {rule.level(look):.0%}, more is better"
-    is_safe, is_worth = over.lo > 1 - rule.harm, over.ratio > 1 + rule.interest
-    tail_holds = rule.tail is None or (tail is not None and tail.hi is not None and tail.hi < 1 + rule.interest)
-    if is_safe and is_worth and tail_holds:
+        return [f"no interval: {over.reason}"]
+    said = [f"{rule.primary} {over.ratio:.3f} [{over.lo:.3f}, {over.hi:.3f}] at {rule.level(look):.0%}, more is better"]
+    worth, harmless = bound(1 + rule.interest), bound(1 + rule.harm)
+    told = f"{rule.tail} new/old {_tail(tail)}"
+    if word == "RECOMMEND":
+        return [*said, f"above 1{' in every cell' if len(cells) > 1 else ''}"]
+    if word == "ADOPT":
+        weak = [name for name, each in cells.items() if each.lo is None or each.lo <= 1]
         alpha = rule.looks[look]
-        weak = [cell for cell, each in cells.items() if not _above_one(each, adjusted.get(cell), alpha)]
-        if not weak:
-            return "RECOMMEND", [said, "above 1 in every cell"]
-        return "ADOPT", [said, f"not shown to be above 1 in {', '.join(weak)}"]
-    if over.hi < 1 + rule.harm:
-        return "REJECT", [said, f"upper end below {bound(1 + rule.harm)}"]
-    missing = [] if is_safe else [f"lower end not above {bound(1 - rule.harm)}"]
-    missing += [] if is_worth else [f"mean not above {bound(1 + rule.interest)}"]
-    if not tail_holds:
-        missing.append(f"{rule.tail} ratio {_tail(tail)}: not shown to stay below {bound(1 + rule.interest)}")
+        strong = [name for name, each in cells.items() if each.ratio > 1 and adjusted.get(name, 1.0) < alpha]
+        named = f"; better in {', '.join(strong)} (Holm)" if strong and len(cells) > 1 else ""
+        return [*said, f"not shown to be above 1 in {', '.join(weak)}{named}"]
+    if word == "SMALL":
+        return [*said, f"better, but its mean is not above {worth}"]
+    if word == "REJECT" and over.hi >= 1 + rule.harm:
+        return [*said, f"{told}: shown to be worse than {worth}"]
+    if word == "REJECT":
+        is_so = "worse" if over.hi < 1 else f"better, by less than {percent(rule.harm)}" if over.lo > 1 else "no gain"
+        return [*said, f"upper end below {harmless}: {is_so}"]
+    missing = [] if over.lo > 1 - rule.harm else [f"lower end not above {bound(1 - rule.harm)}"]
+    missing += [] if over.ratio > 1 + rule.interest else [f"mean not above {worth}"]
+    if rule.tail is not None and not (tail is not None and tail.hi is not None and tail.hi < 1 + rule.interest):
+        missing.append(f"{told}: not shown to stay below {worth}")
     may = look + 1 < len(rule.looks)
     then = f"one extension by {counted(rule.pairs, 'pair')} a cell is allowed" if may else "no extension is left"
-    return "INCONCLUSIVE", [said, *missing, then]
-
-
-def _above_one(cell: Pooled, p: float | None, alpha: float) -> bool:
-    """Above 1 in a cell, by its p value adjusted for the others; without spread by the ratio alone."""
-    if cell.lo is None:
-        return False
-    return cell.ratio > 1 and (cell.lo > 1 if p is None else p < alpha)
+    return [*said, *missing, then]
 
 
 def _tail(found: Pooled | None) -> str:

@@ -13,21 +13,21 @@ from dataclasses import replace
 from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
 from sim.report.numbers import counted, number
-from sim.report.rule import bound, percent
 from sim.review._assumptions import profile_of, step_errors
-from sim.review._gather import MOST_UNSERVED, OF_ALL, OVERHEAD_H, Evidence, served, unequal_work
+from sim.review._gather import MOST_UNSERVED, OF_ALL, Evidence, served, unequal_work
 from sim.review._judge import Findings, judge
 from sim.review._model import Judgement, Line, Review
 from sim.review._risks import conditions
 from sim.review._warnings import warnings
 from sim.review.parts import parts
 from sim.review.parts._widths import widths
-from sim.review.parts._words import changed, share, words
+from sim.review.parts._words import changed, words
 from sim.review.parts.calibration import resembling
-from sim.review.parts.predictions import p_harm
+from sim.review.parts.predictions import odds_said
 from sim.review.parts.question import asked
+from sim.review.parts.real_runs import cost_said
 from sim.review.parts.risk import is_worse, worst_pairs
-from sim.review.parts.rule import ends, is_blocked, level_of, planned_pairs, planned_rule, told
+from sim.review.parts.rule import planned_pairs, rule_said
 from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import concluded, main_mechanism, moved_most
 from sim.validation import agreement
@@ -94,8 +94,8 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
     )
     yield Line("why", _why(ev), "8.2" if ev.ablation is None else "8.2, 8.4")
     yield Line("assumption that flips it", *_flips(ev))
-    yield Line("real runs and their cost", _cost(ev), "11.1, 11.4" if ev.plan else "")
-    yield Line("decision rule", _rule(ev), "1.1")
+    yield Line("real runs and their cost", cost_said(ev), "11.1, 11.4, 11.5" if ev.plan else "")
+    yield Line("decision rule", rule_said(ev), "1.1")
     yield Line("calibration", _calibration(ev), "6.1, 6.2, 6.3")
     yield Line("null control", _controls(ev), "5.1")
     yield Line("reproduce", command, "16.1")
@@ -145,15 +145,8 @@ def _uncertainty(ev: Evidence) -> str:
 
 def _regression(ev: Evidence) -> str:
     """How often, and by what."""
-    size = ev.primary.logs.size
-    harmed = p_harm(ev, ev.primary)
-    if harmed is None:
-        return "No pair has a ratio."
-    of = counted(size, "simulated pair")
-    often = f"{ev.candidate} loses more than {percent(ev.lines.harm)} in {round(harmed * size)} of {of}"
-    mean = ev.primary.paired.p_mean_worse
-    average = "" if mean is None else f", and its mean is worse with a probability {_chance(mean)}"
-    return f"If the model is right, {often}{average} (how often it was not: calibration). {_trigger(ev)}"
+    said = odds_said(ev)
+    return f"If the model is right, {said} {_trigger(ev)}" if said else "No pair has a ratio."
 
 
 def _trigger(ev: Evidence) -> str:
@@ -197,44 +190,6 @@ def _harmed_in(ev: Evidence, classes: Sequence[str]) -> int:
         -each if ev.is_lower_better else each for each in logs.filter(logs["class"].is_in([*classes]))["log_ratio"]
     ]
     return sum(each < math.log(1 - ev.lines.harm) for each in turned)
-
-
-def _cost(ev: Evidence) -> str:
-    """Of what is sealed, or of the smallest effect of interest with what planning by placement saves."""
-    if ev.plan is None:
-        return f"No plan: {ev.no_plan}."
-    cost, pairs = ev.plan.cost, planned_pairs(ev)
-    need = next(each for each in ev.plan.needs if abs(each.effect - ev.plan.effect) < 1e-12)
-    placed = ", planned by where the hash puts the keys" if is_blocked(ev) else ""
-    saved = ""
-    may_save = ev.sealed is None and not is_blocked(ev) and need.blocked is not None and need.blocked < need.real
-    if may_save and need.gpu_hours_blocked is not None:
-        saved = (
-            f" Cheaper, with pairs planned by where the hash puts the keys (client.blocking): {need.blocked} pairs, "
-            f"{need.gpu_hours_blocked:,.1f} GPU-hours."
-        )
-    return (
-        f"{pairs} pairs{' a cell, as sealed' if ev.sealed else ''}{placed} = {2 * pairs} runs "
-        f"x {cost.gpus} GPUs x {60 * (cost.run_h + OVERHEAD_H):.1f} min + {cost.failure_rate:.0%} for failed runs "
-        f"= {cost.gpu_hours(pairs):,.1f} GPU-hours. So many tell an effect of {ev.plan.effect:+.1%} from none "
-        f"({level_of(ev):.0%}, two-sided) with a probability of {told(ev):.0%}, if one real run has a noise of "
-        f"{ev.plan.spread.run_noise:.1%}{_open(ev)}.{saved}"
-    )
-
-
-def _open(ev: Evidence) -> str:
-    """What happens if the arms do not differ, by the looks of the rule."""
-    if ev.sealed is not None and not ev.sealed.extends:
-        return "; no extension is allowed"
-    if ev.plan is None or METRICS[ev.primary.metric].better == "none":
-        return ""
-    found, pairs = ends(ev, 1.0), planned_rule(ev).pairs_at(1)
-    first, last = (each.get("INCONCLUSIVE", 0.0) for each in found)
-    return (
-        "; an answer that stays open may be extended once. If the arms do not differ, look 1 leaves it open with a "
-        f"probability of {first:.0%}: then it takes {pairs} pairs and {ev.plan.cost.gpu_hours(pairs):,.1f} GPU-hours "
-        f"in all, and {last:.0%} of all campaigns still end open"
-    )
 
 
 def _calibration(ev: Evidence) -> str:
@@ -305,28 +260,10 @@ def _flips(ev: Evidence) -> tuple[str, str]:
     return said, "4.1" if found is None else "9.1"
 
 
-def _rule(ev: Evidence) -> str:
-    lines = ev.lines
-    seal = "Fix it before the first run: windtunnel seal."
-    sealed = seal if ev.sealed is None else f"Sealed as {ev.sealed.digest[:16]}."
-    return (
-        "By the interval of the real pairs' ratio, more than 1 for better: adopt as an option if it lies above "
-        f"{bound(1 - lines.harm)} with a mean above {bound(1 + lines.interest)}, as the default for this size if it "
-        f"lies above 1.00 too; else reject if it lies below {bound(1 + lines.harm)}; else extend once. "
-        "Part 12 has the whole rule. "
-        f"{sealed}"
-    )
-
-
 def _bracketed(says: str) -> str:
     """A control and what it says: name (what must hold)."""
     name, _, rest = says.partition(": ")
     return f"{name} ({rest})" if rest else name
-
-
-def _chance(share_of_one: float) -> str:
-    """A probability found by resampling, which cannot tell 0 from a little."""
-    return "below 0.1%" if share_of_one < 0.001 else f"of {share(share_of_one)}"
 
 
 def _unit(ev: Evidence) -> str:

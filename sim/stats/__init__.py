@@ -10,7 +10,7 @@
     stopping    are the pairs so far enough?
     selection   which of many arms is best, and how sure
     future      where the mean of the next few observations falls
-    shares      a ratio of two means, and what share of a difference is left
+    shares      a ratio of two means: what share of a difference is left; the share that a count tells of
     response    a smooth response fitted to paired measures of points
     tuning      where a noisy response is best, with a budget of runs
 

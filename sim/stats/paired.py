@@ -5,7 +5,8 @@
     boot_lo, _hi    95 % by the bias-corrected accelerated bootstrap (BCa) of the same mean; refused where it is too
                     sure: below 20 pairs, and where the logarithms are too skewed for their number
     p_worse         share of pairs strictly on the worse side of 1; a tie is not worse
-    p_mean_worse    share of bootstrap resamples of the pairs whose mean log ratio is worse; ties count half
+    p_mean_worse    one-sided p of a mean that is no better: the share of bootstrap resamples of the pairs whose mean
+                    log ratio is worse, ties count half; below 20 pairs Student's t, as the interval has it
 
 A pair in which one arm has no value is left out. A ratio with a zero in it is undefined: then ratio and intervals are
 None with the reason, while p_worse still counts pairs. Resamples are the same for all metrics and drawn from a fixed
@@ -194,10 +195,15 @@ def _share_worse(differences: Floats, better: Better) -> float | None:
 
 
 def _mean_worse(values: Floats, better: Better) -> float | None:
-    """Bootstrap probability that the mean is on the worse side of zero."""
+    """One-sided p of a mean that is not on the better side of zero."""
     if better == "none" or values.size < 2:
         return None
-    means = _resampled_means(values) * (1 if better == "lower" else -1)
+    sign = 1 if better == "lower" else -1
+    if values.size < ENOUGH_PAIRS:
+        spread = float(values.std(ddof=1))
+        if spread > ROUNDING:
+            return float(stdtr(values.size - 1, sign * values.mean() * values.size**0.5 / spread))
+    means = _resampled_means(values) * sign
     return float(((means > 0).mean() + (means >= 0).mean()) / 2)
 
 

@@ -1,6 +1,7 @@
-"""The ratio of two means over the same pairs, with Fieller's interval: what share of a difference is left.
+"""Shares with their intervals: of two means over the same pairs (Fieller), and of a count (Clopper and Pearson).
 
-With means x and y of n pairs, their variances and covariance over n, and t of Student, r is in the interval when
+What share of a difference is left: with means x and y of n pairs, their variances and covariance over n, and t of
+Student, r is in the interval when
 
     (y - r x)**2 <= t**2 (v_yy - 2 r v_xy + r**2 v_xx)
 
@@ -8,6 +9,9 @@ which is exact where x and y are normal. Where x itself is not told from 0 (t**2
 and a share of nothing is no share. Where pairs come in planned strata, means, variances and covariance are sums over
 strata with weights w and w**2, and t has the degrees of freedom of Satterthwaite.
 E. C. Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 16 (1954).
+
+The interval of k of n is never too short: the shares under which k or more, and k or fewer, are no rarer than half of
+what the level leaves. C. J. Clopper and E. S. Pearson, Biometrika 26 (1934).
 """
 
 import math
@@ -15,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import betaincinv, stdtrit
 
 from sim.stats.paired import LEVEL, Floats
 from sim.stats.strata import Booleans
@@ -62,3 +66,11 @@ def _freedom(moments: Sequence[Floats], ratio: float, sizes: Sequence[int]) -> f
     parts = [max(float(each[0, 0] - 2 * ratio * each[0, 1] + ratio**2 * each[1, 1]), 0.0) for each in moments]
     squares = sum(part**2 / (n - 1) for part, n in zip(parts, sizes, strict=True))
     return sum(parts) ** 2 / squares if squares and len(sizes) > 1 else sum(sizes) - len(sizes)
+
+
+def share_of_all(count: int, of: int, *, level: float = LEVEL) -> tuple[float, float]:
+    """Ends of the share of all of which so many of so many were counted; ``of`` 1 or more."""
+    tail = (1 - level) / 2
+    lo = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
+    hi = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
+    return lo, hi

@@ -1,6 +1,7 @@
 """Part 7: what is predicted, with three widths that are kept apart."""
 
 import math
+from dataclasses import dataclass
 
 from sim.metrics import METRICS
 from sim.report.contrast import Finding
@@ -10,6 +11,7 @@ from sim.review._gather import OF_ALL, Evidence, unequal_work
 from sim.review._model import Part, Row, Table
 from sim.review.parts._widths import widths
 from sim.review.parts._words import arms, share
+from sim.stats.shares import share_of_all
 
 
 def predictions(ev: Evidence) -> Part:
@@ -21,8 +23,8 @@ def predictions(ev: Evidence) -> Part:
         "ratio",
         "95 %",
         "pairs worse",
-        "P(mean worse)",
-        f"P(harm > {percent(ev.lines.harm)})",
+        "p, no better",
+        f"pairs > {percent(ev.lines.harm)} worse",
         "verdict",
     )
     lost = unequal_work(ev)
@@ -32,7 +34,9 @@ def predictions(ev: Evidence) -> Part:
         f"Predictions, {counted(ev.pairs, 'pair')}",
         head,
         rows,
-        "simulated; the first metric decides, others are exploratory",
+        "simulated; the first metric decides, others are exploratory. p, no better: one-sided, of a mean that is no "
+        "better, by Student's t, from 20 pairs on by resampling. Pairs that are worse by more than harm: how many, and "
+        "their share of all pairs (95 %)",
     )
     note = "kept apart: no line holds another"
     apart = Table("7.2", "Three widths", ("of", "the ratio", "what it is"), [(*each,) for each in widths(ev)], note)
@@ -66,7 +70,7 @@ def _prediction(ev: Evidence, each: Finding, lost: str) -> Row:
         interval,
         share(paired.p_worse),
         share(paired.p_mean_worse),
-        share(p_harm(ev, each)),
+        "–" if (lost_in := harmed(ev, each)) is None else f"{lost_in.count} ({lost_in.ends})",
         _verdict(each, lost),
     )
 
@@ -78,10 +82,39 @@ def _verdict(each: Finding, lost: str) -> str:
     return "–" if each.verdict is None else str(each.verdict)
 
 
-def p_harm(ev: Evidence, each: Finding) -> float | None:
-    """Share of pairs whose ratio is worse than the harm line; None for a metric without a better side."""
+@dataclass(frozen=True, slots=True)
+class Harmed:
+    """Pairs that are worse than the harm line."""
+
+    count: int
+    of: int
+
+    @property
+    def ends(self) -> str:
+        """Within which their share of all pairs lies (95 %)."""
+        lo, hi = share_of_all(self.count, self.of)
+        return f"{lo:.0%} to {hi:.0%}"
+
+
+def harmed(ev: Evidence, each: Finding) -> Harmed | None:
+    """How many pairs are; None where none has a ratio, or a metric has no better side."""
     better = METRICS[each.metric].better
     if better == "none" or not each.logs.size:
         return None
     ratios = each.logs if better == "higher" else -each.logs
-    return float((ratios < math.log(1 - ev.lines.harm)).mean())
+    return Harmed(int((ratios < math.log(1 - ev.lines.harm)).sum()), each.logs.size)
+
+
+def odds_said(ev: Evidence) -> str:
+    """For page one: in how many pairs the candidate loses, and whether chance alone can have made its mean better."""
+    found, p = harmed(ev, ev.primary), ev.primary.paired.p_mean_worse
+    if found is None:
+        return ""
+    often = (
+        f"{ev.candidate} loses more than {percent(ev.lines.harm)} in {found.count} of "
+        f"{counted(found.of, 'simulated pair')} ({found.ends} of all pairs, 95%)"
+    )
+    if p is None:
+        return f"{often}."
+    chance = "below 0.1%" if p < 0.001 else f"{p:.1%}"
+    return f"{often}; that its mean is no better has a one-sided p of {chance}."

@@ -265,7 +265,7 @@ def test_the_command_writes_part_17(seal, results, capsys):
     """A page that loads nothing, Markdown, JSON; every verdict exits 0; the seal is not touched."""
     assert run_command(["score", str(results), "--seal", str(seal.folder), "--digest", seal.digest]) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[0].split()[0] in ("ADOPT", "RECOMMEND", "REJECT", "INCONCLUSIVE")
+    assert out.splitlines()[0].split()[0] in ("ADOPT", "RECOMMEND", "REJECT", "SMALL", "INCONCLUSIVE")
     assert err.count("wrote") == 3
     page, text = (results / "score.html").read_text(), (results / "score.md").read_text()
     assert "17.2" in page
@@ -340,6 +340,6 @@ def test_one_byte_of_a_result_scores_or_is_told_in_one_line(made, measured, data
         said = str(error)
     finally:
         path.write_bytes(whole)
-    is_word = said in ("ADOPT", "RECOMMEND", "REJECT", "INCONCLUSIVE", "STOPPED")
+    is_word = said in ("ADOPT", "RECOMMEND", "REJECT", "SMALL", "INCONCLUSIVE", "STOPPED")
     assert is_word or path.stem in said or f"pair {path.stem.split('-')[-2]}" in said
     assert "\n" not in said

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as theory
 
-from sim.stats.shares import ratio_of_means
+from sim.stats.shares import ratio_of_means, share_of_all
 
 
 def test_by_hand():
@@ -61,3 +62,16 @@ def test_planned_strata_are_weighted():
     assert inside / 2000 == pytest.approx(0.95, abs=0.02)
     assert np.mean(apart) > 0.08
     assert ratio_of_means(x, x, ([first, np.zeros(18, bool)], weights)) is None
+
+
+@given(st.integers(1, 60), st.data())
+def test_the_interval_of_a_count_is_scipys_exact_one(of: int, data: st.DataObject) -> None:
+    """Clopper and Pearson; its ends are 0 and 1 where nothing or all was counted."""
+    count = data.draw(st.integers(0, of))
+    exact = theory.binomtest(count, of).proportion_ci(0.95, "exact")
+    assert share_of_all(count, of) == pytest.approx((exact.low, exact.high))
+
+
+def test_two_of_six() -> None:
+    """Tell of 4 to 78 %."""
+    assert share_of_all(2, 6) == pytest.approx((0.0433, 0.7772), abs=1e-4)
