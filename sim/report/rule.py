@@ -305,7 +305,10 @@ def percent(share: float) -> str:
 def from_document(document: Mapping[str, Any]) -> Rule:
     """The rule of a ``rule.json``; ScenarioError for what is none."""
     if document.get("schema") != SCHEMA:
-        raise ScenarioError(f"rule.json: schema must be {SCHEMA!r}, not {document.get('schema')!r}")
+        raise ScenarioError(
+            f"rule.json: schema must be {SCHEMA!r}, not {document.get('schema')!r}; score with the version that "
+            "sealed it"
+        )
     known = {each.name for each in fields(Rule)}
     values = {key: value for key, value in document.items() if key != "schema"}
     if values.keys() != known:
