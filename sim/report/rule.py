@@ -180,8 +180,8 @@ class Rule:
         if len(self.looks) == 1:
             return "no extension"
         return (
-            f"at most one extension by {counted(self.pairs, 'pair')}, then all {self.pairs_at(1)} at {self.level(1):.0%} "
-            "by the same lines"
+            f"at most one extension by {counted(self.pairs, 'pair')}, then all {self.pairs_at(1)} at "
+            f"{self.level(1):.0%} by the same lines"
         )
 
     def text(self) -> str:

@@ -284,9 +284,9 @@ def cost_said(ev: Evidence) -> str:
     if ev.plan is None:
         return f"No plan: {ev.no_plan}."
     cost, pairs = ev.plan.cost, planned_pairs(ev)
-    placed = " planned by placement" if is_blocked(ev) else ""
+    how = (" a cell, as sealed" if ev.sealed else "") + (" planned by placement" if is_blocked(ev) else "")
     product = (
-        f"{pairs} pairs{' a cell, as sealed' if ev.sealed else ''}{placed} = {2 * pairs} runs x {counted(cost.gpus, 'GPU')} x "
+        f"{pairs} pairs{how} = {2 * pairs} runs x {counted(cost.gpus, 'GPU')} x "
         f"{cost.minutes:g} min ({60 * cost.overhead_h:g} min start-up, {_time(cost.run_h)} of work) + "
         f"{cost.failure_rate:.0%} for failed runs = {cost.gpu_hours(pairs):,.1f} GPU-hours."
     )

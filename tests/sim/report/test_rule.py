@@ -145,7 +145,7 @@ def test_a_rule_reads_back_and_its_text_says_its_numbers():
     ):
         assert word_ in rule.text(), word_
     assert "no extension" in replace(rule, looks=(0.05,)).text()
-    assert "one extension by 1 pair, alpha" in replace(rule, pairs=1).text()
+    assert "one extension by 1 pair, then all 2 at 99%" in replace(rule, pairs=1).text()
     with pytest.raises(ScenarioError, match="no better side"):
         rule_for("moved_turns_rate", ["a"], 3, Lines(), groups=False)
     with pytest.raises(ScenarioError, match="schema must be"):
