@@ -16,9 +16,9 @@ from typing import Any
 
 from sim.cost import _profiles
 from sim.cost._coefficients import Coefficients
-from sim.cost._compile import Knobs, coefficients
+from sim.cost._profiled import compiled, described
 from sim.cost._profiles import Profile
-from sim.cost._uncertain import Uncertainty, draw, factored, scaled
+from sim.cost._uncertain import Uncertainty
 from sim.rng import Streams
 
 
@@ -81,21 +81,9 @@ class FormD:
     ) -> Coefficients:
         """Coefficients in ticks of ``tick_s`` seconds; ``streams`` are those of a replication that draws its own."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
-        drawn = draw(profile, self.uncertainty, streams)
-        knobs = self._knobs.resolve(profile, device, overlap)
-        return coefficients(scaled(drawn, self.prefill_factor, self.decode_factor), knobs, tick_s)
+        return compiled(self, profile, tick_s, device=device, overlap=overlap, streams=streams)
 
     def describe(self, *, device: str, model: str, tp: int, overlap: bool, base: Path) -> str:
         """Profile, its status, and the knobs as they resolve: what a reader must know of the cost in use."""
         profile = self.load(device=device, model=model, tp=tp, base=base)
-        draw(profile, self.uncertainty, None)
-        slowdown, host0, host1 = self._knobs.resolve(profile, device, overlap)
-        drawn = factored(self.prefill_factor, self.decode_factor)
-        drawn += "" if self.uncertainty == "none" else f", uncertainty {self.uncertainty}"
-        return (
-            f"{profile.name} ({profile.status}), slowdown {slowdown:g}, host0_ms {host0:g}, host1_ms {host1:g}{drawn}"
-        )
-
-    @property
-    def _knobs(self) -> Knobs:
-        return Knobs(self.slowdown, self.host0_ms, self.host1_ms)
+        return described(self, profile, device=device, overlap=overlap)
