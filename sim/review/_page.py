@@ -13,6 +13,7 @@ from dataclasses import replace
 from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
 from sim.report.numbers import counted, number
+from sim.review._ablations import Ablation
 from sim.review._assumptions import profile_of, step_errors
 from sim.review._gather import MOST_UNSERVED, OF_ALL, Evidence, served, unequal_work
 from sim.review._judge import Findings, judge
@@ -92,7 +93,8 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
         "Both arms of a pair get the same requests, lengths, delays and arrivals.",
         "2.1, 2.3",
     )
-    yield Line("why", _why(ev), "8.2" if ev.ablation is None else "8.2, 8.4")
+    tables = [f"8.{4 + at}" for at, each in _concluding(ev) if not each.lost]
+    yield Line("why", _why(ev), ", ".join(["8.2", *tables]))
     yield Line("assumption that flips it", *_flips(ev))
     yield Line("real runs and their cost", cost_said(ev), "11.1, 11.4, 11.5" if ev.plan else "")
     yield Line("decision rule", rule_said(ev), "1.1")
@@ -242,8 +244,7 @@ def _why(ev: Evidence) -> str:
         why = f" ({ev.ablations.notes[0]})" if ev.ablations.notes else ""
         said = f"Nothing switches off {main_mechanism(ev).line} alone{why}, so that it is the cause is not proven."
     else:
-        shown = [each for each in ev.ablations.made[1:] if each.is_cause and not ev.ablation.is_cause]
-        said = " ".join(concluded(ev, each) for each in (ev.ablation, *shown))
+        said = " ".join(concluded(ev, each) for _, each in _concluding(ev))
     lost = unequal_work(ev)
     first = (
         f"The arms did not do the same work: {lost}; engine time that is less may be work not done. " if lost else ""
@@ -251,6 +252,12 @@ def _why(ev: Evidence) -> str:
     return (
         f"{first}Engine time moves most in these, as shares of all that {ev.baseline} takes: {moved_most(ev)}. {said}"
     )
+
+
+def _concluding(ev: Evidence) -> list[tuple[int, Ablation]]:
+    """The first ablation, and those that show the cause where it does not, each with its place among all."""
+    made = ev.ablations.made
+    return [(at, each) for at, each in enumerate(made) if not at or (each.is_cause and not made[0].is_cause)]
 
 
 def _flips(ev: Evidence) -> tuple[str, str]:

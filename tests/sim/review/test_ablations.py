@@ -128,6 +128,9 @@ def test_an_arm_that_says_so_comes_first(tmp_path: Path) -> None:
     assert not ev.ablation.is_cause
     assert ev.ablations.made[1].is_cause
     assert why(ev).index("in arm placed (group with router.policy") < why(ev).index("The gain is saved prefill")
+    shown = review.review_of(ev, COMMAND)
+    assert next(line.source for line in shown.page if line.field == "why") == "8.2, 8.4, 8.5"
+    assert {"8.4", "8.5"} <= {table.id for part in shown.parts for table in part.tables}
 
 
 def test_preemptions_are_switched_off(tmp_path: Path) -> None:
