@@ -18,11 +18,18 @@ from multiprocessing.context import SpawnProcess
 from typing import Final, Protocol
 
 from sim import interrupts
+from sim.errors import ScenarioError
 from sim.scenario import Cell
 from sim.worker import Done, serve, simulate
 
 MOST_DEATHS: Final = 5
 """Workers that may die while they run a task before it counts as failed."""
+EXIT_S: Final = 5
+"""How long a worker that has closed its pipe may take to say what it died of."""
+UNSTARTED: Final = (
+    "a worker process ended with the error above; a script that runs with several jobs needs "
+    'if __name__ == "__main__": around its calls, as each worker imports it'
+)
 DIED: Final = "the worker process died, probably for want of memory: try fewer jobs"
 
 
@@ -135,9 +142,12 @@ class Processes:
             self._running.append(_Worker(process, ours))
 
     def _bury(self, worker: _Worker) -> None:
-        """Deal the tasks of a worker that died anew."""
+        """Deal the tasks of a worker that died anew; ScenarioError where the next one would end like it."""
         self._running.remove(worker)
+        worker.process.join(EXIT_S)
         _end([worker])
+        if worker.process.exitcode == 1:
+            raise ScenarioError(UNSTARTED)
         if worker.tasks:
             self._deaths[worker.tasks[0]] = deaths = self._deaths.get(worker.tasks[0], 0) + 1
             if deaths >= MOST_DEATHS:

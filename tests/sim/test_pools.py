@@ -3,13 +3,16 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from sim import load_scenario
 from sim.scenario import Cell
-from sim.sweep._pools import DIED, MOST_DEATHS, Processes, Task, processes
+from sim.sweep._pools import DIED, MOST_DEATHS, UNSTARTED, Processes, Task, processes
 from sim.worker import simulate
 
 SCENARIO = """
@@ -115,3 +118,17 @@ def test_workers_end_with_a_parent_that_is_killed(cell: Cell) -> None:
     worker.pipe.close()
     worker.process.join(PATIENCE_S)
     assert worker.process.exitcode == 0
+
+
+def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
+    """A worker imports the script that started it: one that would start workers in turn ends at once, in one line."""
+    (tmp_path / "small.yaml").write_text(SCENARIO)
+    (tmp_path / "script.py").write_text(
+        "from sim import load_scenario, run\nrun(load_scenario('small.yaml'), jobs=2, pairs=4000, out='out')\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].endswith(UNSTARTED)
