@@ -1,6 +1,6 @@
 """Null controls: worlds in which a known nothing must come out, run for the very scenario that is reviewed.
 
-equal arms    the baseline's cell under another name gives the baseline's own tables: every ratio is 1
+equal arms    the baseline's cell under another name gives the baseline's own requests: every ratio is 1
 one engine    both arms on a fleet of one give the same requests: routing has nothing to decide there
 no reuse      prompts that share nothing: no arm finds a token, and both compute the same prompts
 endless KV    memory for everything: no arm preempts or computes a token twice
@@ -61,7 +61,11 @@ def requests_of(cell: Cell) -> pl.DataFrame:
 def _equal(cell: Cell, stored: Tables) -> Check:
     other = Cell.from_resolved(cell.resolved, cell.base, f"{cell.arm} under another name")
     own = stored.requests.filter(pl.col("pair") == 0)
-    return Check(NAME, f"equal arms: {cell.arm} under another name is {cell.arm}", requests_of(other).equals(own))
+    return Check(
+        NAME,
+        f"equal arms: {cell.arm} against itself, under another name, is the same to the last request",
+        requests_of(other).equals(own),
+    )
 
 
 def _on_one(cells: tuple[Cell, Cell], names: tuple[str, str], tables: dict[str, Tables], most: int) -> Check:
@@ -117,7 +121,7 @@ def _of_one(cell: Cell) -> Cell:
 
 
 def _without_reuse(cells: tuple[Cell, Cell]) -> Check:
-    says = "no reuse: prompts that share nothing are found nowhere, and every one is computed once"
+    says = "no reuse: prompts that share nothing hit nothing, and each is computed once"
     found = pl.concat([requests_of(replace(cell, workload=Unshared(cell.workload))) for cell in cells])
     once = (pl.col("prefill_tokens") - pl.col("recomputed_tokens")).is_between(
         pl.col("prompt_tokens"),

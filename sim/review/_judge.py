@@ -12,16 +12,26 @@ Ratios are turned so that more than 1 is better, whatever the metric's direction
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
+from sim.report.region import UNSTATED
 from sim.report.rule import percent
 from sim.review._model import Judgement
 from sim.stats import Ratio
 
 Decision = Literal["RUN", "DO NOT RUN", "undecided"]
+Standing = Literal["above", "below", "open"]
+Oriented = tuple[float, float, float]
+"""Ratio, lower and upper end, more than 1 is better."""
 
 MOST_OUTSIDE = 0.2
 """Share of simulated time outside the calibrated region beyond which nothing is recommended."""
+
+
+UNTIL: Final = (
+    "Until that is resolved this review advises neither to run nor not to run; what follows shows what was simulated, "
+    "and is no ground for GPU time."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +54,84 @@ class Findings:
     """By which quantity most of the rest is outside."""
     unequal_work: str = ""
     """How many requests each arm finished, where these shares differ and the metric is of what was served."""
-    with_model: str = "not quantified"
-    """The ratio with errors of the model's form, for reading."""
+    candidate: str = "the candidate"
+    hours: float | None = None
+    """GPU-hours of the real campaign, where there is a plan."""
+    sure: str = ""
+    """How sure the answer is, for reading."""
 
     @property
-    def oriented(self) -> tuple[float, float, float] | None:
-        """Ratio, lower and upper end, more than 1 is better; None without an interval."""
-        ratio, lo, hi = self.paired.ratio, self.paired.lo, self.paired.hi
-        if ratio is None or lo is None or hi is None:
-            return None
-        return (1 / ratio, 1 / hi, 1 / lo) if self.lower_is_better else (ratio, lo, hi)
+    def oriented(self) -> Oriented | None:
+        """The ratio and its interval, more than 1 is better; None without an interval."""
+        return oriented(self.paired.ratio, self.paired.lo, self.paired.hi, lower_is_better=self.lower_is_better)
 
 
-def decision(oriented: tuple[float, float, float] | None, interest: float) -> Decision:
+def oriented(ratio: float | None, lo: float | None, hi: float | None, *, lower_is_better: bool) -> Oriented | None:
+    """A ratio and its interval turned so that more than 1 is better; None where one of them is missing."""
+    if ratio is None or lo is None or hi is None:
+        return None
+    return (1 / ratio, 1 / hi, 1 / lo) if lower_is_better else (ratio, lo, hi)
+
+
+def standing(lo: float | None, hi: float | None, line: float = 1.0) -> Standing | None:
+    """On which side of a line an interval lies; open where it holds the line, None where there is no interval.
+
+    What a review says to be better, worse or not told, of the whole or of a part, it says by this alone.
+    """
+    if lo is None or hi is None:
+        return None
+    return "above" if lo > line else "below" if hi < line else "open"
+
+
+def decision(oriented: Oriented | None, interest: float) -> Decision:
     """What an interval alone says: ratio, lower and upper end, more than 1 is better; None is no interval."""
     if oriented is None or (oriented[2] - oriented[1]) / 2 > interest / 2:
         return "undecided"
     return "DO NOT RUN" if oriented[2] < 1 + interest else "RUN"
 
 
+Answer = Literal["better", "worse", "too little", "undecided"]
+
+
+def answer(oriented: Oriented | None, interest: float) -> Answer:
+    """What a decision rests on, for every sentence that gives a reason for it or argues against it."""
+    decided = decision(oriented, interest)
+    if oriented is None or decided == "undecided":
+        return "undecided"
+    if decided == "RUN":
+        return "better"
+    return "worse" if standing(*oriented[1:]) == "below" else "too little"
+
+
 def judge(found: Findings, pairs: int) -> Judgement:
     """The recommendation; ``pairs`` are those that a real campaign would need, for its text."""
     reasons = list(_refusals(found))
     if reasons:
-        return Judgement("No recommendation", reasons)
+        return Judgement("No recommendation", reasons, UNTIL)
     assert found.oriented is not None
-    hi = found.oriented[2]
-    effect = (
-        f"ratio {found.paired.ratio:.3f} [{found.paired.lo:.3f}, {found.paired.hi:.3f}] by chance alone; "
-        f"with model error {found.with_model}"
-    )
-    if hi < 1:
-        return Judgement(f"DO NOT RUN: the candidate is predicted to be worse in {found.metric} ({effect})")
-    if decision(found.oriented, found.interest) == "DO NOT RUN":
-        return Judgement(
-            f"DO NOT RUN for {found.metric}: whatever gain there is lies below {percent(found.interest)} ({effect})"
+    says = answer(found.oriented, found.interest)
+    ends = f"[{signed(found.paired.lo)}, {signed(found.paired.hi)}]"
+    changes = f"{found.metric} {signed(found.paired.ratio)} {ends} by simulation noise alone"
+    if says == "worse":
+        return Judgement(f"DO NOT RUN: {found.candidate} is predicted to be worse, {changes}", sure=found.sure)
+    if says == "too little":
+        least = percent(found.interest)
+        said = (
+            f"DO NOT RUN: {found.candidate} is predicted to gain less than the {least} that are worth having, {changes}"
         )
-    return Judgement(
-        f"RUN the real benchmark, {pairs} pairs: it is worth its GPU time, "
-        f"as the candidate is predicted to be better in {found.metric} ({effect})"
-    )
+        return Judgement(said, sure=found.sure)
+    cost = "" if found.hours is None else f", {found.hours:,.1f} GPU-hours"
+    said = f"RUN the real benchmark, {pairs} pairs{cost}: {found.candidate} is predicted to be better, {changes}"
+    return Judgement(said, sure=found.sure)
+
+
+def _by(quantity: str) -> str:
+    return "its cost profile states none" if quantity == UNSTATED else f"most of it by {quantity.replace('_', ' ')}"
+
+
+def signed(ratio: float | None) -> str:
+    """A ratio as a change."""
+    return "–" if ratio is None else f"{ratio - 1:+.1%}"
 
 
 def _refusals(found: Findings) -> Iterator[str]:
@@ -107,11 +155,12 @@ def _refusals(found: Findings) -> Iterator[str]:
     elif (half := (found.oriented[2] - found.oriented[1]) / 2) > found.interest / 2:
         wanted = math.ceil(found.paired.pairs * (2 * half / found.interest) ** 2)
         yield (
-            f"half of the interval of {found.metric} ({half:.1%}) exceeds half of the smallest effect of interest "
-            f"({percent(found.interest / 2)}): about {wanted:,} pairs instead of {found.paired.pairs:,} would narrow it"
+            f"the interval of {found.metric} is ±{half:.1%}, and ±{percent(found.interest / 2)} is needed to tell an "
+            f"effect of {percent(found.interest)}: simulate about {wanted:,} pairs instead of {found.paired.pairs:,} "
+            "(--pairs)"
         )
     if (outside := 1 - found.inside_share) > MOST_OUTSIDE:
         yield (
-            f"{outside:.0%} of the simulated time is outside the calibrated region (most of it by {found.outside_by}): "
+            f"{outside:.0%} of the simulated time is outside the calibrated region ({_by(found.outside_by)}): "
             "measure steps of this kind (windtunnel calibrate), or take a profile that covers them"
         )

@@ -1,9 +1,15 @@
 """A review as data: what the page shows, before anybody decides how. Every number stands in a table that has an id."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 Row = tuple[str, ...]
+
+
+def sentences(text: str) -> list[str]:
+    """Its sentences: one ends at a full stop that a blank or nothing follows, so that 1.125 has none in it."""
+    return re.findall(r"\S.*?[.?!](?=\s|$)|\S.+$", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,18 @@ class Line:
 
     field: str
     says: str
+    """The answer first, in a sentence by itself."""
     source: str = ""
+
+    @property
+    def lead(self) -> str:
+        """The answer."""
+        return next(iter(sentences(self.says)), "")
+
+    @property
+    def rest(self) -> str:
+        """What is said besides."""
+        return self.says.removeprefix(self.lead).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +62,16 @@ class Judgement:
     """Whether and what a review recommends."""
 
     headline: str
-    """Begins with RUN, DO NOT RUN or No recommendation."""
+    """Begins with RUN, DO NOT RUN or No recommendation, and says what is predicted."""
     because: Sequence[str] = ()
     """Reasons of a refusal, each with what would resolve it."""
+    sure: str = ""
+    """How sure that is, in sentences."""
+
+    @property
+    def word(self) -> str:
+        """The recommendation alone."""
+        return re.split("[,:]", self.headline)[0]
 
     @property
     def is_refused(self) -> bool:

@@ -5,40 +5,42 @@ what is held equal; calibration error and region; the assumption that turns the 
 reproduce it all.
 """
 
-import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
+import polars as pl
+
 from sim.metrics import METRICS
-from sim.report.contrast import log_ratios
 from sim.report.numbers import counted, number
+from sim.report.rule import percent
 from sim.review._ablations import Ablation
 from sim.review._assumptions import profile_of, step_errors
 from sim.review._gather import MOST_UNSERVED, OF_ALL, Evidence, served, unequal_work
-from sim.review._judge import Findings, judge
-from sim.review._model import Judgement, Line, Review
-from sim.review._risks import conditions
+from sim.review._judge import Findings, Standing, answer, judge, oriented, signed, standing
+from sim.review._model import Line, Review
+from sim.review._regression import chance, trigger
 from sim.review._warnings import warnings
 from sim.review.parts import parts
 from sim.review.parts._widths import widths
 from sim.review.parts._words import changed, words
-from sim.review.parts.calibration import resembling
-from sim.review.parts.predictions import odds_said
+from sim.review.parts.calibration import recorded
 from sim.review.parts.question import asked
 from sim.review.parts.real_runs import cost_said
-from sim.review.parts.risk import is_worse, worst_pairs
 from sim.review.parts.rule import planned_pairs, rule_said
 from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import concluded, main_mechanism, moved_most
 from sim.validation import agreement
+
+MOST_WORSE = 2
+"""Metrics of which page one says that they get worse; table 7.1 has them all."""
 
 
 def review_of(ev: Evidence, command: str) -> Review:
     """The whole review of some evidence; ``command`` is what made it."""
     judgement = judge(findings(ev), planned_pairs(ev))
     title = f"{ev.scenario.name}: {ev.candidate} against {ev.baseline}"
-    page = [replace(line, says=_evenly(line.says)) for line in _page(ev, judgement, command)]
+    page = [replace(line, says=_evenly(line.says)) for line in _page(ev, command)]
     return Review(title, judgement, page, parts(ev, command), list(warnings(ev)))
 
 
@@ -53,7 +55,7 @@ def findings(ev: Evidence) -> Findings:
     worst = min(ev.coverage.values(), key=lambda each: each.inside_share)
     return Findings(
         metric=ev.primary.metric,
-        lower_is_better=METRICS[ev.primary.metric].better == "lower",
+        lower_is_better=ev.is_lower_better,
         paired=ev.primary.paired,
         interest=ev.lines.interest,
         decides_alike=arms[0].decisions == arms[1].decisions,
@@ -61,8 +63,10 @@ def findings(ev: Evidence) -> Findings:
         failures=ev.result.failures,
         inside_share=worst.inside_share,
         unequal_work=_unequal(ev),
-        with_model=widths(ev)[2].says.partition(" (")[0],
         outside_by=max(worst.outside, key=lambda name: worst.outside[name], default="–"),
+        candidate=ev.candidate,
+        hours=None if ev.plan is None else ev.plan.cost.gpu_hours(planned_pairs(ev)),
+        sure=_sure(ev),
     )
 
 
@@ -74,28 +78,22 @@ def _unequal(ev: Evidence) -> str:
     return unequal_work(ev) if abs(one - other) > MOST_UNSERVED else ""
 
 
-def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
-    because = "; ".join(judgement.because)
+def _page(ev: Evidence, command: str) -> Iterator[Line]:
+    path, one, other = ev.change
     yield Line("question", _question(ev), "1.1")
-    yield Line("recommendation", judgement.headline + (f", because {because}" if because else ""))
     yield Line("predicted effect", _effect(ev), "7.1")
     yield Line("uncertainty of the ratio", _uncertainty(ev), "7.2")
-    sizes = "" if ev.sensitivity is None else sizes_said(ev, ev.sensitivity)
-    yield Line(
-        "chance of a regression",
-        f"{_regression(ev)}{f' {sizes}' if sizes else ''}",
-        "7.1, 10.1" + (", 9.3" if sizes else ""),
-    )
-    path, one, other = ev.change
-    yield Line(
-        "held equal",
-        f"Everything but {path}: {changed(path, one, other, ev)}. "
-        "Both arms of a pair get the same requests, lengths, delays and arrivals.",
-        "2.1, 2.3",
-    )
+    yield Line("chance of a regression", chance(ev), "7.1, 7.2, 6.3")
+    yield Line("what triggers it", trigger(ev), "10.1")
+    yield Line("assumption that flips it", *_flips(ev))
     tables = [f"8.{4 + at}" for at, each in _concluding(ev) if not each.lost]
     yield Line("why", _why(ev), ", ".join(["8.2", *tables]))
-    yield Line("assumption that flips it", *_flips(ev))
+    yield Line(
+        "held equal",
+        f"Only {path} differs: {changed(path, one, other, ev)}. Both arms of a pair get the same requests, lengths, "
+        f"delays and arrivals{_between(ev)}.",
+        "2.1, 2.3",
+    )
     yield Line("real runs and their cost", cost_said(ev), "11.1, 11.4, 11.5" if ev.plan else "")
     yield Line("decision rule", rule_said(ev), "1.1")
     yield Line("calibration", _calibration(ev), "6.1, 6.2, 6.3")
@@ -104,19 +102,33 @@ def _page(ev: Evidence, judgement: Judgement, command: str) -> Iterator[Line]:
 
 
 def _question(ev: Evidence) -> str:
-    metric = METRICS[ev.primary.metric]
+    """What is asked, of which fleet, and by what it is decided."""
+    metric, cell = METRICS[ev.primary.metric], ev.cell(ev.baseline)
     found = asked(ev)
-    first = f"{found} " if found else ""
-    better = "" if metric.better == "none" else f"; {metric.better} is better"
+    better = "" if metric.better == "none" else f", {metric.better} is better"
+    kinds = {f"{kind.engine.model} on {kind.engine.device}" for kind in cell.fleet if kind.engine.model}
+    of = f" ({words(sorted(kinds))})" if kinds else ""
+    requests = ev.tables[ev.baseline].requests.height / max(ev.pairs, 1)
     return (
-        f"{first}Proposed is arm {ev.candidate}, compared with arm {ev.baseline} on {ev.cell(ev.baseline).engines} "
-        f"engines; {metric.name} decides{better}."
+        f"{found}{' ' if found else ''}Proposed is arm {ev.candidate}, in place of arm {ev.baseline}, on "
+        f"{counted(cell.engines, 'engine')}{of} with {requests:,.0f} requests per run. {metric.name} decides{better}."
     )
 
 
 def _effect(ev: Evidence) -> str:
     lost = unequal_work(ev) if ev.primary.metric not in OF_ALL else ""
-    return f"Not comparable: {lost}. {_means(ev)}" if lost else _means(ev)
+    return f"Not comparable: {lost}. {_means(ev)}" if lost else f"{_means(ev)}{_worse(ev)}"
+
+
+def _between(ev: Evidence) -> str:
+    """What is drawn anew from pair to pair: a recording, or a fixed job, speaks for itself alone."""
+    if ev.pairs < 2:
+        return ""
+    asked_for = ev.tables[ev.baseline].requests.select("pair", "session", "turn", "prompt_tokens", "output_tokens")
+    first, second = (asked_for.filter(pl.col("pair") == pair).drop("pair").sort("session", "turn") for pair in (0, 1))
+    if first.equals(second):
+        return "; all pairs have requests of the same lengths, so nothing here speaks for other jobs"
+    return "; each pair draws them anew"
 
 
 def _means(ev: Evidence) -> str:
@@ -125,133 +137,151 @@ def _means(ev: Evidence) -> str:
     if paired.ratio is None:
         return f"There is no ratio of {metric}; the means are {means}, simulated, {counted(ev.pairs, 'pair')}."
     between = "" if paired.lo is None else f" [{paired.lo:.3f}, {paired.hi:.3f}]"
-    one, other = ev.primary.baseline.mean, ev.primary.candidate.mean
-    own = f" (which are as 1 to {other / one:.3f})" if one and other is not None else ""
-    return (
-        f"{metric} of {ev.candidate} is {paired.ratio:.3f}{between} times that of {ev.baseline}: the geometric mean "
-        f"over {counted(ev.pairs, 'simulated pair')}, each the same requests through both arms. "
-        f"The means are {means}{own}."
+    found = oriented(paired.ratio, paired.lo, paired.hi, lower_is_better=ev.is_lower_better)
+    turned = (
+        f"; {found[0]:.3f} [{found[1]:.3f}, {found[2]:.3f}] as the rule counts" if found and ev.is_lower_better else ""
     )
+    return (
+        f"{metric} of {ev.candidate} is {paired.ratio:.3f}{between} times that of {ev.baseline} "
+        f"({signed(paired.ratio)}{turned}). Geometric mean over {counted(ev.pairs, 'simulated pair')}, each the same "
+        f"requests through both arms; the arms' means are {means}."
+    )
+
+
+def _worse(ev: Evidence) -> str:
+    """Other metrics whose interval lies on the bad side of 1, by more than counts as equal."""
+    found = []
+    for each in ev.found.findings[1:]:
+        lower = METRICS[each.metric].better == "lower"
+        turned = oriented(each.paired.ratio, each.paired.lo, each.paired.hi, lower_is_better=lower)
+        if METRICS[each.metric].better != "none" and turned and standing(*turned[1:], 1 - ev.lines.equal) == "below":
+            found.append((turned[0], f"{each.metric} ({each.paired.ratio:.3f})"))
+    told = [name for _, name in sorted(found)[:MOST_WORSE]]
+    more = len(found) - len(told)
+    return f" Worse get {words([*told, *([f'{more} more'] if more else [])])}." if told else ""
+
+
+SAYS: dict[Standing | None, str] = {"above": "better", "below": "worse", "open": "either way"}
 
 
 def _uncertainty(ev: Evidence) -> str:
     """Three widths by themselves; the last is the one that no simulation narrows."""
-    paired = ev.primary.paired
-    chance = "no interval" if paired.lo is None else f"{paired.lo:.3f} to {paired.hi:.3f}"
-    _, inputs, form = widths(ev)
+    found = widths(ev)
+    said = ", ".join(f"{each.of} {each.ends}{_standing(each.stands(ev))}" for each in found)
+    within = found[2].says.partition(" (")[2].removesuffix(")")
     return (
-        f"By chance alone (95 %): {chance}. By uncertain inputs, all drawn together (95 %): {inputs.says}. "
-        f"By model form, which is what is not modelled: {form.says}."
+        f"{said[:1].upper()}{said[1:]}. The first two hold 95%, the second of all uncertain inputs drawn together; the "
+        f"third is what the record shows of all errors{f': {within}' if within else ''}."
     )
 
 
-def _regression(ev: Evidence) -> str:
-    """How often, and by what."""
-    said = odds_said(ev)
-    return f"If the model is right, {said} {_trigger(ev)}" if said else "No pair has a ratio."
+def _standing(stands: Standing | None) -> str:
+    return f" ({SAYS[stands]})" if stands in SAYS else ""
 
 
-def _trigger(ev: Evidence) -> str:
-    """What brings the losses: conditions of part 10 that are worse in enough pairs, some of them beyond harm."""
-    found = conditions(ev)
-    worse = [each for each in found if each.is_worse and each.harmed]
-    if bad := [each for each in worse if each.placement]:
-        likely = sum(each.frequency for each in bad)
-        names = words([f"{each.placement} (ratio {each.ratio:.3f})" for each in bad])
-        return (
-            f"Trigger: the hash puts the keys on the engines as {names}, which it does in {likely:.1%} of all cases; "
-            f"of the pairs that lose, {_harmed_in(ev, [each.placement for each in bad if each.placement])} are of that "
-            "kind."
-        )
-    if few := [each.placement for each in found if each.placement and each.harmed and each.ratio is None]:
-        fell = _harmed_in(ev, few)
-        return f"Of the pairs that lose {fell} fell {words(few)}: too few to tell a trigger from chance."
-    if worse:
-        first = worse[0]
-        return f"Trigger: {first.says} (ratio {first.ratio:.3f}), which holds in {first.frequency:.1%} of the pairs."
-    if any(each.placement for each in found) and not any(each.is_worse for each in found if each.placement):
-        return "In no way in which the hash put the keys on the engines it is worse on average."
-    if always := [each for each in found if each.is_always and each.ratio is not None and is_worse(ev, each.ratio)]:
-        first = always[0]
-        return f"No condition tells pairs that lose from others ({first.says}: in {first.frequency:.1%} of them all)."
-    worst = worst_pairs(ev)
-    if not worst:
+def _sure(ev: Evidence) -> str:
+    """How far the direction that is recommended on is certain, and what was not looked at."""
+    paired = ev.primary.paired
+    turned = oriented(paired.ratio, paired.lo, paired.hi, lower_is_better=ev.is_lower_better)
+    if turned is None:
         return ""
-    (pair, ratio), *_ = worst
-    if is_worse(ev, float(ratio)):
-        return f"The worst pair is number {pair}, with ratio {ratio}; no trigger is known beside chance."
-    return f"No pair is worse; the least gain is in pair {pair}, with ratio {ratio}."
+    line = 1 + ev.lines.interest if answer(turned, ev.lines.interest) == "too little" else 1.0
+    stands = [(each.of, each.stands(ev, line)) for each in widths(ev)]
+    same = [of for of, each in stands if each == standing(*turned[1:], line) != "open"]
+    other = [of for of, each in stands if each is not None and of not in same]
+    none = [of for of, each in stands if each is None]
+    said = [f"it holds within {words(same)}"] if same else []
+    said += [f"within {words(other)} it may be the other way round"] if other else []
+    said += [f"{words(none)} is not quantified"] if none else []
+    rows, of = recorded(ev)
+    found = agreement(rows)
+    record = "" if found is None else f" Of {of}, {found.ordered} came out in the published order."
+    return f"How sure: {'; '.join(said)}.{record}{_caveats(ev)}"
 
 
-def _harmed_in(ev: Evidence, classes: Sequence[str]) -> int:
-    """Pairs beyond the harm line that fell in these placement classes."""
-    placed = ev.result.arms[ev.candidate].placed
-    assert placed is not None
-    logs = log_ratios(ev.found.baseline, ev.found.candidate, ev.primary.metric).join(placed.classes, on="pair")
-    turned = [
-        -each if ev.is_lower_better else each for each in logs.filter(logs["class"].is_in([*classes]))["log_ratio"]
-    ]
-    return sum(each < math.log(1 - ev.lines.harm) for each in turned)
+def _caveats(ev: Evidence) -> str:
+    """What a reader of the headline alone would miss: an effect that another arm has too."""
+    if ev.ablation is None or not ev.ablation.arm or not ev.ablation.stays or ev.ablation.ratio.ratio is None:
+        return ""
+    return (
+        f" Most of the effect is there in arm {ev.ablation.arm} as well (ratio {ev.ablation.ratio.ratio:.3f} in place "
+        f"of {ev.ablation.whole.ratio:.3f}): run it as a third arm."
+    )
 
 
 def _calibration(ev: Evidence) -> str:
+    """Errors of steps and the region that they hold in; routing is on record by its ratios alone."""
     profiles = {p.name: p for kind in ev.cell(ev.baseline).fleet if (p := profile_of(kind, ev.cell(ev.baseline)))}
     said = []
     for name, profile in profiles.items():
         if profile.status == "constant":
-            said.append(f"step times of profile {name} are given by the scenario (constant), not measured")
+            said.append(f"step times are given by the scenario (constant, {name}), not measured")
             continue
         off = ", ".join(f"{mean:.1%} in {phase}" for phase, mean in step_errors(profile).items()) or "not stated"
-        said.append(f"step times of profile {name} are {profile.status}, their mean error on unseen steps is {off}")
-    inside = min(each.inside_share for each in ev.coverage.values())
+        said.append(f"step times are {profile.status} ({name}), mean error on unseen steps {off}")
     steps = words(said) or "step times come from no profile: they are not measured"
-    region = f"{inside:.1%} of the simulated busy time is inside the region in which steps (not routing) were measured"
-    return f"{steps[0].upper()}{steps[1:]}. {region}. {_record(ev)}"
+    return f"{steps[:1].upper()}{steps[1:]}. {_region(ev)} {_record(ev)}"
+
+
+def _region(ev: Evidence) -> str:
+    """How much of the time lies where steps were measured, and where that is."""
+    worst = min(ev.coverage.values(), key=lambda each: each.inside_share)
+    limits = [
+        f"{name.replace('_', ' ')} to {number(ends[1])}"
+        for kind in ev.cell(ev.baseline).fleet[:1]
+        if (profile := profile_of(kind, ev.cell(ev.baseline))) and profile.region
+        for name, ends in profile.region.items()
+    ]
+    where = f" ({', '.join(limits)} a step)" if limits else ""
+    out = max(worst.outside, key=lambda name: worst.outside[name], default="")
+    by = f"; outside mostly by {out.replace('_', ' ')}" if out else ""
+    inside = percent(round(worst.inside_share, 3))
+    return f"{inside} of the busy time lies in the region in which steps were measured{where}{by}."
 
 
 def _record(ev: Evidence) -> str:
     """How published ratios of arms came out, of cases like this one where there are some."""
-    near = [row for case, _ in resembling(ev) for row in case.ratios]
-    found = agreement(near or ev.record.ratios)
+    rows, of = recorded(ev)
+    found = agreement(rows)
     if found is None:
         return "No published ratio of arms is on record."
-    every = len(ev.record.ratios)
-    of = (
-        f"in cases like this one, {len(near)} of {every} on record"
-        if near
-        else "on record, none of a case like this one"
-    )
-    order = f"{found.ordered} of {found.ratios} came out in the published order, half of them within {found.median:.0%}"
-    return f"Of the published ratios of arms ({of}), {order}."
+    return f"Routing, by {of}: {found.ordered} came out in the published order, half of them within {found.median:.0%}."
 
 
 def _controls(ev: Evidence) -> str:
+    """Null controls by name, those that failed first, and how many checks there are in all."""
     held = [each for each in ev.checks if each.held is not None]
     passed = sum(each.held is True for each in held)
     controls = [each for each in ev.checks if each.name == "null control"]
-    names = [_bracketed(each.says) for each in controls if each.held]
     failed = [_bracketed(each.says) for each in controls if each.held is False]
-    left = len(controls) - len(names) - len(failed)
+    names = [_bracketed(each.says) for each in controls if each.held]
+    left = [_not_run(each.says) for each in controls if each.held is None]
+    all_of = "" if failed or len(names) < len(controls) else "all "
     said = [f"FAILED: {words(failed)}."] if failed else []
-    said += [f"Passed: {words(names)}."] if names else []
-    said += [f"{left} not run, as they do not apply."] if left else []
-    return f"{' '.join(said)} {passed} of {len(held)} checks of these runs hold."
+    said += [f"Passed: {all_of}{counted(len(names), 'null control')}, {passed} of {len(held)} checks in all."]
+    said += [f"They are {words(names)}."] if names else []
+    said += [f"Not run: {words(left)}."] if left else []
+    return " ".join(said)
 
 
 def _why(ev: Evidence) -> str:
     """The mechanisms that moved most, and what is left of them without the one that is held to be the cause."""
-    if ev.ablation is None:
-        why = f" ({ev.ablations.notes[0]})" if ev.ablations.notes else ""
-        said = f"Nothing switches off {main_mechanism(ev).line} alone{why}, so that it is the cause is not proven."
-    else:
+    moved = moved_most(ev)
+    if ev.ablation is not None:
         said = " ".join(concluded(ev, each) for _, each in _concluding(ev))
+    elif moved:
+        why = f" ({ev.ablations.notes[0]})" if ev.ablations.notes else ""
+        said = f"That {main_mechanism(ev).line} is the cause is not proven: nothing switches it off alone{why}."
+    else:
+        said = ""
     lost = unequal_work(ev)
     first = (
         f"The arms did not do the same work: {lost}; engine time that is less may be work not done. " if lost else ""
     )
-    return (
-        f"{first}Engine time moves most in these, as shares of all that {ev.baseline} takes: {moved_most(ev)}. {said}"
-    )
+    total = ev.ledger[-1]
+    whole = (total.difference.mean or 0.0) / total.baseline_s
+    shares = f"{moved} of all that {ev.baseline} takes" if moved else "no mechanism moves by 1% of it or more"
+    return f"{first}Engine time {whole:+z.1%}: {shares}. {said}".strip()
 
 
 def _concluding(ev: Evidence) -> list[tuple[int, Ablation]]:
@@ -261,16 +291,24 @@ def _concluding(ev: Evidence) -> list[tuple[int, Ablation]]:
 
 
 def _flips(ev: Evidence) -> tuple[str, str]:
-    """Of the sensitivity analysis, and the table that it is read from."""
+    """Of the sensitivity analysis, sizes of the job last, and the tables that it is read from."""
     found = ev.sensitivity
-    said = f"{ev.no_sensitivity[:1].upper()}{ev.no_sensitivity[1:]}." if found is None else flips_said(ev, found)
-    return said, "4.1" if found is None else "9.1"
+    if found is None:
+        return f"{ev.no_sensitivity[:1].upper()}{ev.no_sensitivity[1:]}.", "4.1"
+    sizes = sizes_said(ev, found)
+    return (f"{flips_said(ev, found)} {sizes}", "9.1, 9.3") if sizes else (flips_said(ev, found), "9.1")
 
 
 def _bracketed(says: str) -> str:
     """A control and what it says: name (what must hold)."""
     name, _, rest = says.partition(": ")
     return f"{name} ({rest})" if rest else name
+
+
+def _not_run(says: str) -> str:
+    """The same of one that was not run: name (why)."""
+    why = says.partition("not run, ")[2]
+    return f"{says.partition(':')[0]} ({why})"
 
 
 def _unit(ev: Evidence) -> str:

@@ -8,6 +8,9 @@
 Thresholds of keys and load are the lowest from which the pairs beyond are worse on average: chosen by looking at these
 pairs, so the ratio beyond is the worst of several and reads too bad rather than too good. Sizes outside the stated
 workload are break-evens of the sensitivity analysis.
+
+A condition is worse where the interval of its pairs lies below no effect, and brings losses where more of its pairs
+pass the harm line than of the others, beyond chance: two questions, as pairs may lose often where their mean is a tie.
 """
 
 import math
@@ -22,8 +25,10 @@ from sim.metrics import METRICS
 from sim.placement import p_fullest
 from sim.report.contrast import IMBALANCE, log_ratios
 from sim.review._gather import Evidence
+from sim.review._judge import standing
 from sim.stats import Floats
 from sim.stats.paired import t_interval
+from sim.stats.shares import p_more_often
 
 FEWEST: Final = 3
 """Pairs of a condition of which a ratio is shown."""
@@ -32,6 +37,8 @@ MOST_KEYS: Final = 300
 ALWAYS: Final = 0.95
 """Share of the pairs from which a condition that was looked for in them is no condition."""
 HEAVY: Final = 0.75
+BEYOND_CHANCE: Final = 0.01
+"""One-sided p below which losses are said to come with a condition: several are looked at."""
 RUNNING: Final = {"vllm": "vllm:num_requests_running", "sglang": "sglang:num_running_reqs"}
 PREEMPTED: Final = {"vllm": "vllm:num_preemptions_total", "sglang": "sglang:num_retracted_reqs"}
 MEMORY: Final = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usage"}
@@ -64,10 +71,14 @@ class Condition:
     """Candidate over baseline; None with too few pairs."""
     lo: float | None
     hi: float | None
-    harmed: float | None
-    """Share of its pairs beyond the harm line."""
+    harmed: int
+    """Its pairs beyond the harm line."""
+    elsewhere: tuple[int, int]
+    """Of the other pairs those beyond the harm line, and all."""
     is_worse: bool
-    """On average, of pairs enough for a ratio, in a condition that is not always there."""
+    """The interval of its ratio lies on the bad side of 1, in a condition that is not always there."""
+    brings_losses: bool
+    """More of its pairs are beyond the harm line than of the others, beyond chance."""
     is_always: bool
     """In (nearly) every pair: it tells none from another, and triggers nothing."""
     placement: str | None
@@ -83,7 +94,9 @@ def conditions(ev: Evidence) -> list[Condition]:
     if frame.is_empty():
         return []
     found = [*_placed(ev, frame), *_imbalance(ev, frame), *_heavy(ev, frame), *_memory(ev, frame)]
-    return sorted(found, key=lambda each: (not each.is_worse, each.frequency * _oriented(ev, each.ratio)))
+    return sorted(
+        found, key=lambda each: (not each.is_worse, not each.brings_losses, each.frequency * _oriented(ev, each.ratio))
+    )
 
 
 def by_pair(ev: Evidence) -> pl.DataFrame:
@@ -123,20 +136,26 @@ def _oriented(ev: Evidence, ratio: float | None) -> float:
 
 def _condition(
     ev: Evidence,
-    says: str,
     frame: pl.DataFrame,
+    says: str,
+    own: pl.DataFrame,
     frequency: float | None,
     live: str,
     alarm: str,
     mitigation: str,
     placement: str | None = None,
 ) -> Condition:
-    logs = frame["log_ratio"].to_numpy()
+    """Of all pairs those in which it holds."""
+    logs = own["log_ratio"].to_numpy()
     lower = METRICS[ev.primary.metric].better == "lower"
+    harm = math.log(1 - ev.lines.harm)
+    harmed = int((logs < harm).sum())
+    rest = int((frame["log_ratio"] < harm).sum()) - harmed, frame.height - logs.size
     mean = lo = hi = None
     if logs.size >= FEWEST:
         mean = float(logs.mean())
         lo, hi = t_interval(logs)
+    is_worse = standing(lo, hi, 0.0) == "below"
     is_always = frequency is None and logs.size >= ALWAYS * ev.pairs
     ends = [None if each is None else math.exp(-each if lower else each) for each in (mean, lo, hi)]
     if lower:
@@ -149,8 +168,10 @@ def _condition(
         ratio=ends[0],
         lo=ends[1],
         hi=ends[2],
-        harmed=float((logs < math.log(1 - ev.lines.harm)).mean()) if logs.size else None,
-        is_worse=mean is not None and mean < 0 and not is_always,
+        harmed=harmed,
+        elsewhere=rest,
+        is_worse=is_worse and not is_always,
+        brings_losses=not is_always and p_more_often(harmed, logs.size, *rest) < BEYOND_CHANCE,
         is_always=is_always,
         placement=placement,
         live=live,
@@ -182,7 +203,7 @@ def _placed(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
             own = frame.join(placed.classes.filter(pl.col("class") == each.name), on="pair")
             most = max(int(count) for count in each.name.split(":")) * placed.engines / placed.keys
             says, alarm = f"keys fall {each.name}", f"at or above {most:.2f}"
-            yield _condition(ev, says, own, each.p_exact, _spread(ev), alarm, _bound(ev), each.name)
+            yield _condition(ev, frame, says, own, each.p_exact, _spread(ev), alarm, _bound(ev), each.name)
         return
     if "fullest" not in frame.columns:
         return
@@ -192,7 +213,9 @@ def _placed(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
     own = frame.filter(pl.col("fullest") >= least)
     says = f"one engine draws {least:,.0f} or more of the {keys:,} keys (one a {placing.of})"
     exact = p_fullest(keys, placing.engines, least / keys) if keys <= MOST_KEYS else None
-    yield _condition(ev, says, own, exact, _spread(ev), f"above {least * placing.engines / keys:.2f}", _bound(ev))
+    yield _condition(
+        ev, frame, says, own, exact, _spread(ev), f"above {least * placing.engines / keys:.2f}", _bound(ev)
+    )
 
 
 def threshold(values: Floats, logs: Floats) -> float:
@@ -215,7 +238,7 @@ def _imbalance(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
     least = threshold(known["load"].to_numpy(), known["log_ratio"].to_numpy())
     own = known.filter(pl.col("load") >= least)
     says = f"the fullest engine has {least:.2f} times the mean load (tokens) or more"
-    yield _condition(ev, says, own, None, _spread(ev), f"above {least:.2f}", _bound(ev))
+    yield _condition(ev, frame, says, own, None, _spread(ev), f"above {least:.2f}", _bound(ev))
 
 
 def _heavy(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
@@ -226,7 +249,7 @@ def _heavy(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
     own = frame.filter(pl.col("tokens") >= least)
     says = f"the tail of load: {least:,.0f} tokens a replication or more"
     live = f"{TOKENS[_preset(ev)]} and its like for generation, of the fleet over a job"
-    yield _condition(ev, says, own, None, live, f"above {least:,.0f} a job", EXIT)
+    yield _condition(ev, frame, says, own, None, live, f"above {least:,.0f} a job", EXIT)
 
 
 def _memory(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
@@ -235,7 +258,9 @@ def _memory(ev: Evidence, frame: pl.DataFrame) -> Iterator[Condition]:
     assert isinstance(most, int)
     says = "KV pressure: the candidate preempts more often than the baseline"
     live = f"{PREEMPTED[_preset(ev)]}, {MEMORY[_preset(ev)]}"
-    yield _condition(ev, says, own, None, live, f"more than {most:,} preemptions a job, or KV use above 0.9", CAP)
+    yield _condition(
+        ev, frame, says, own, None, live, f"more than {most:,} preemptions a job, or KV use above 0.9", CAP
+    )
 
 
 def least_hits(ev: Evidence) -> tuple[str, float] | None:

@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from sim.stats.paired import LEVEL, ROUNDING, Floats
 
@@ -250,6 +250,12 @@ class Spread:
 
     def _width(self, sd: float) -> float:
         return float(stdtrit(max(self.draws - 1, 1), (1 + LEVEL) / 2)) * sd
+
+    def p_below(self, log: float) -> float:
+        """Probability of a smaller change of the log ratio, by the t of that width."""
+        if not self.sd:
+            return float(self.mean < log)
+        return float(stdtr(max(self.draws - 1, 1), (log - self.mean) / self.sd))
 
 
 def spread(moved: Sequence[Floats]) -> Spread | None:

@@ -12,6 +12,8 @@ E. C. Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 16 (1954
 
 The interval of k of n is never too short: the shares under which k or more, and k or fewer, are no rarer than half of
 what the level leaves. C. J. Clopper and E. S. Pearson, Biometrika 26 (1934).
+
+Of two groups of pairs: whether one has a larger share of hits than chance would give it, by Fisher's exact test.
 """
 
 import math
@@ -74,3 +76,10 @@ def share_of_all(count: int, of: int, *, level: float = LEVEL) -> tuple[float, f
     lo = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
     hi = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
     return lo, hi
+
+
+def p_more_often(some: int, of: int, others: int, of_others: int) -> float:
+    """One-sided p of Fisher's exact test: so many hits or more of ``of``, if chance deals them to both groups alike."""
+    hits, every = some + others, of + of_others
+    ways = math.comb(every, of)
+    return sum(math.comb(hits, k) * math.comb(every - hits, of - k) for k in range(some, min(hits, of) + 1)) / ways

@@ -1,13 +1,15 @@
 """Three widths of the predicted ratio, each by itself: of the simulation, of its inputs, of the model's form."""
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from sim.review._gather import Evidence
+from sim.review._judge import Standing, oriented, standing
 from sim.validation import agreement
 
 
-class Width(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Width:
     """One width, as a table and as page one have it."""
 
     of: str
@@ -15,6 +17,21 @@ class Width(NamedTuple):
     """The width, or that there is none."""
     what: str
     """What it is, and how it was found."""
+    lo: float | None = None
+    hi: float | None = None
+    """Its ends, as ratios candidate over baseline; None where it is not quantified."""
+    p_worse: float | None = None
+    """Share of draws in which the mean is worse, where inputs are drawn together."""
+
+    @property
+    def ends(self) -> str:
+        """The two ends alone, or what is said where there are none."""
+        return self.says.partition(" (")[0]
+
+    def stands(self, ev: Evidence, line: float = 1.0) -> Standing | None:
+        """On which side of a line it lies, turned so that above is better; None where it is not quantified."""
+        found = oriented(ev.primary.paired.ratio, self.lo, self.hi, lower_is_better=ev.is_lower_better)
+        return None if found is None else standing(*found[1:], line)
 
 
 def widths(ev: Evidence) -> tuple[Width, Width, Width]:
@@ -27,7 +44,8 @@ def _noise(ev: Evidence) -> Width:
     what = f"95 % interval of the mean of {ev.primary.metric} over {ev.pairs} pairs; more pairs narrow it"
     if paired.lo is None or paired.hi is None:
         return Width("simulation noise", "no interval", paired.reason or what)
-    return Width("simulation noise", f"{paired.lo:.3f} to {paired.hi:.3f} (±{(paired.hi - paired.lo) / 2:.2%})", what)
+    says = f"{paired.lo:.3f} to {paired.hi:.3f} (±{(paired.hi - paired.lo) / 2:.2%})"
+    return Width("simulation noise", says, what, paired.lo, paired.hi)
 
 
 def _inputs(ev: Evidence) -> Width:
@@ -50,15 +68,18 @@ def _inputs(ev: Evidence) -> Width:
             f"{own.draws} draws of all {len(found.bars)} assumptions over their ranges (Latin hypercube) differ by no "
             f"more than {found.joint.pairs} pairs each do by chance; more pairs tell them apart{said}"
         )
-        return Width("input uncertainty", f"no wider than {low:.3f} to {high:.3f}", what)
+        return Width("input uncertainty", f"no wider than {low:.3f} to {high:.3f}", what, low, high)
     low, high = (ratio * math.exp(own.mean + sign * own.half) for sign in (-1, 1))
     what = (
         f"95 % of {own.draws} draws of all {len(found.bars)} assumptions over their ranges (Latin hypercube), "
         f"{found.joint.pairs} pairs each with the noise of pairs taken out; SD {own.sd:.1%}, where bars one at a time "
         f"add up to {found.joint.root_sum_square:.1%}; single draws {ratio * own.lowest:.3f} to "
-        f"{ratio * own.highest:.3f}; measuring narrows it (part 9){said}"
+        f"{ratio * own.highest:.3f}; its middle is the mean of the draws, not the "
+        f"case as stated; measuring narrows it (part 9){said}"
     )
-    return Width("input uncertainty", f"{low:.3f} to {high:.3f}", what)
+    below = own.p_below(-math.log(ratio))
+    p_worse = 1 - below if ev.is_lower_better else below
+    return Width("input uncertainty", f"{low:.3f} to {high:.3f}", what, low, high, p_worse)
 
 
 def _form(ev: Evidence) -> Width:
@@ -77,4 +98,6 @@ def _form(ev: Evidence) -> Width:
         f"{what}: half of the published ratios are met within a factor of {1 + found.median:.2f}, on other fleets and "
         f"workloads (part 6){old}; the factor of all other cases holds {held} of the {ratios} ratios of a case that is "
         "left out; no number of pairs narrows it",
+        ratio / factor,
+        ratio * factor,
     )

@@ -36,7 +36,10 @@ def words(each: Sequence[str]) -> str:
 
 def changed(path: str, one: Any, other: Any, ev: Evidence) -> str:
     """What a field is in each arm; of components their kind, and parameters that are not defaults."""
-    return f"{_said(path, one)} in {ev.baseline}, {_said(path, other)} in {ev.candidate}"
+    session = "sample" if "samples_per_group" in ev.cell(ev.baseline).resolved["workload"] else "session"
+    per = {"session": f" (a key per {session})", "group": " (a key per group)", "request": " (a key per request)"}
+    glosses = [per.get(each, "") if path == "client.key_scope" else "" for each in (one, other)]
+    return f"{_said(path, one)}{glosses[0]} in {ev.baseline}, {_said(path, other)}{glosses[1]} in {ev.candidate}"
 
 
 def turned(path: str, one: Any, other: Any) -> str:
@@ -45,8 +48,6 @@ def turned(path: str, one: Any, other: Any) -> str:
 
 
 def _said(path: str, value: Any) -> str:
-    if path == "client.key_scope" and value == "session":
-        return "session (also called sample)"
     if not isinstance(value, dict) or "kind" not in value:
         return short(value)
     family = FAMILIES.get(path.rsplit(".", 1)[-1])

@@ -14,7 +14,7 @@ from sim.review._model import Part, Row, Table
 from sim.review.parts._words import arms, value
 from sim.review.parts.verification import stale
 from sim.scenario import RESULTS_VERSION
-from sim.validation import Agreement, RecordedCase, Traits, agreement
+from sim.validation import Agreement, RecordedCase, RecordedRow, Traits, agreement
 
 SAYS = {"presets": "scheduler", "devices": "device", "models": "model", "policies": "policy", "shapes": "workload"}
 """Traits in a word each."""
@@ -43,6 +43,14 @@ def nearest(ev: Evidence) -> str:
             f"Measured with the same {traits}: case {', '.join(alike)} of docs/validation.md; its sizes may be others."
         )
     return "No measurement of this fleet with this workload is known to the tool: what is on record is of others."
+
+
+def recorded(ev: Evidence) -> tuple[list[RecordedRow], str]:
+    """Published ratios of arms, of cases like this one where there are some, and what they are."""
+    near, every = [row for case, _ in resembling(ev) for row in case.ratios], [*ev.record.ratios]
+    if near:
+        return near, f"{len(near)} published ratios of similar cases ({len(every)} on record)"
+    return every, f"{len(every)} published ratios, none of a similar case"
 
 
 def resembling(ev: Evidence) -> list[tuple[RecordedCase, list[str]]]:

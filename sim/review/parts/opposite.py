@@ -2,7 +2,8 @@
 
 Arguments come from this review's own numbers: the assumption closest to turning the decision, the condition that goes
 farthest the other way, the weakest of the calibration, and how few pairs there are. Each is weighed by what it takes
-off the effect, as a share of it; the three that weigh most are made.
+off the effect, as a share of it; the three that weigh most are made. Where the gain is found too small, what counts is
+how far it lies from the smallest effect of interest.
 """
 
 import math
@@ -15,6 +16,7 @@ import numpy as np
 from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
 from sim.review._gather import Evidence
+from sim.review._judge import answer, oriented
 from sim.review._model import Part, Row, Table
 from sim.review._risks import Condition, conditions
 from sim.review.parts._words import value
@@ -56,8 +58,12 @@ def opposite(ev: Evidence) -> Part:
     every = sorted(arguments(ev), key=lambda each: -each.weight)
     if ev.primary.paired.ratio is None or not every:
         return Part(15, "Devil's advocate", ["There is no ratio, so there is no conclusion to argue against."])
-    gains = _oriented(ev, ev.primary.paired.ratio) > 0
-    case = f"leave {ev.baseline} as it is" if gains else f"take {ev.candidate} all the same"
+    if _line(ev):
+        case = f"run {ev.candidate} all the same, as its gain may be worth having"
+    elif _oriented(ev, ev.primary.paired.ratio) > 0:
+        case = f"leave {ev.baseline} as it is"
+    else:
+        case = f"take {ev.candidate} all the same"
     made = every[:MADE]
     text = [f"The case to {case}: {' '.join(each.says for each in made)}", disconfirming(ev)]
     rows: list[Row] = [(each.of, f"{each.weight:.2f}", "made" if each in made else "left out") for each in every]
@@ -66,9 +72,16 @@ def opposite(ev: Evidence) -> Part:
     return Part(15, "Devil's advocate", text, [table])
 
 
+def _line(ev: Evidence) -> float:
+    """The log ratio that the answer is held against: the smallest of interest where the gain is found too little."""
+    paired = ev.primary.paired
+    turned = oriented(paired.ratio, paired.lo, paired.hi, lower_is_better=ev.is_lower_better)
+    return math.log1p(ev.lines.interest) if answer(turned, ev.lines.interest) == "too little" else 0.0
+
+
 def _oriented(ev: Evidence, ratio: float) -> float:
-    """Log ratio, more is better."""
-    return -math.log(ratio) if METRICS[ev.primary.metric].better == "lower" else math.log(ratio)
+    """Log ratio over that line, more is better."""
+    return (-math.log(ratio) if ev.is_lower_better else math.log(ratio)) - _line(ev)
 
 
 def arguments(ev: Evidence) -> Iterator[Argument]:
@@ -142,8 +155,8 @@ def _calibration(ev: Evidence, effect: float) -> Argument | None:
     weight = max(by_record, outside / (1 - outside) if outside < 1 else math.inf)
     says = (
         f"Of {found.ratios} {of} the simulator put {found.ratios - found.ordered} in the other order and was "
-        f"{found.p90:.0%} off in one of ten, against a predicted effect of {math.expm1(abs(effect)):.1%}; "
-        f"{outside:.0%} of the simulated time is outside of what the cost model was fitted in."
+        f"{found.p90:.0%} off in one of ten, against {math.expm1(abs(effect)):.1%} by which the answer clears its "
+        f"line; {outside:.0%} of the simulated time is outside of what the cost model was fitted in."
     )
     return Argument("weakest calibration", says, min(weight, 99.0))
 
@@ -166,7 +179,7 @@ def _pairs(ev: Evidence, effect: float) -> Argument | None:
 
 def _ablation(ev: Evidence) -> Argument | None:
     """An ablation that leaves its mechanism, or the effect, where it was."""
-    if ev.ablation is None:
+    if ev.ablation is None or _line(ev):
         return None
     name = ev.ablation.mechanism
     gone = ev.ablation.gone(name) if ev.ablation.arm else ev.ablation.share

@@ -36,10 +36,11 @@ def predictions(ev: Evidence) -> Part:
         rows,
         "simulated; the first metric decides, others are exploratory. p, no better: one-sided, of a mean that is no "
         "better, by Student's t, from 20 pairs on by resampling. Pairs that are worse by more than harm: how many, and "
-        "their share of all pairs (95 %)",
+        "their share of all pairs (95 %). ± is half of a 95 % interval",
     )
     note = "kept apart: no line holds another"
-    apart = Table("7.2", "Three widths", ("of", "the ratio", "what it is"), [(*each,) for each in widths(ev)], note)
+    rows = [(each.of, each.says, each.what) for each in widths(ev)]
+    apart = Table("7.2", "Three widths", ("of", "the ratio", "what it is"), rows, note)
     tables = [main, apart]
     common = [
         (each.metric, f"{each.common.correlation:.2f}", f"{each.common.variance_ratio:.2f}")

@@ -66,14 +66,8 @@ def _conditions(ev: Evidence, found: list[Condition]) -> Table:
             _often(each),
             str(each.pairs),
             _ratio(each),
-            share(each.harmed),
-            "in (nearly) every pair: no trigger"
-            if each.is_always
-            else "worse"
-            if each.is_worse
-            else "too few pairs"
-            if each.ratio is None
-            else "not worse",
+            share(each.harmed / each.pairs) if each.pairs else "–",
+            _says(each),
             *((each.live, each.alarm, each.mitigation) if _is_watched(each) else ("–", "–", "–")),
         )
         for each in found
@@ -85,9 +79,16 @@ def _conditions(ev: Evidence, found: list[Condition]) -> Table:
     return Table("10.1", "Conditions", head, rows, note)
 
 
+def _says(each: Condition) -> str:
+    if each.is_always:
+        return "in (nearly) every pair: no trigger"
+    average = "worse" if each.is_worse else "too few pairs" if each.ratio is None else "not told to be worse"
+    return f"{average}; losses come with it" if each.brings_losses else average
+
+
 def _is_watched(each: Condition) -> bool:
-    """What is worse, or was seen too seldom to know."""
-    return each.is_worse or each.ratio is None
+    """What is worse or brings losses, or was seen too seldom to know."""
+    return each.is_worse or each.brings_losses or each.ratio is None
 
 
 def _often(each: Condition) -> str:
@@ -136,8 +137,3 @@ def worst_pairs(ev: Evidence) -> list[tuple[str, str]]:
     found = log_ratios(ev.found.baseline, ev.found.candidate, metric)
     rows = found.sort("log_ratio", descending=METRICS[metric].better == "lower").head(WORST).rows()
     return [(str(pair), f"{math.exp(log_ratio):.3f}") for pair, log_ratio in rows]
-
-
-def is_worse(ev: Evidence, ratio: float | None) -> bool:
-    """Whether a ratio of the metric that decides is on its bad side."""
-    return ratio is not None and (ratio > 1 if METRICS[ev.primary.metric].better == "lower" else ratio < 1)

@@ -138,12 +138,12 @@ def _decimals(total: Entry) -> int:
 
 
 def moved_most(ev: Evidence) -> str:
-    """The mechanisms that moved most, as shares of all that the baseline takes."""
+    """The mechanisms that moved most, as shares of all that the baseline takes; empty where none moved by 1 %."""
     total = ev.ledger[-1].baseline_s
     found = sorted(mechanisms(ev.ledger, ev.moved), key=lambda each: -abs(each.difference.mean or 0.0))
     shares = [(each.line, (each.difference.mean or 0.0) / total) for each in found[:3]]
     told = [f"{name} {share:+.1%}" for name, share in shares if abs(share) >= LEAST]
-    return words(told) or f"nothing by {LEAST:.0%} or more"
+    return words(told)
 
 
 def _row(name: str, of: str, each: Entry, total: Entry) -> Row:

@@ -292,7 +292,7 @@ def test_seal_and_score_by_command(tmp_path, capsys):
     assert run_command(command) == 0
     told = capsys.readouterr()
     digest = told.out.split()[0]
-    assert f"warning: {CELL}: the review of what is sealed says: No recommendation; half of the interval" in told.err
+    assert f"warning: {CELL}: the review of what is sealed says: No recommendation; the interval of " in told.err
     again = "--real-pairs 2 --draws 2 --no-extension"
     assert f"windtunnel seal slime_group_affinity --baseline sample --candidate group --pairs 4 --seed 1 {again}" in (
         folder / "review.md"

@@ -118,9 +118,9 @@ def test_an_interval_wider_than_the_effect(tmp_path, capsys) -> None:
     assert code == 0
     head, reason = out.splitlines()[:2]
     assert head == "No recommendation, because"
-    assert reason.startswith("  half of the interval of samples_per_s (")
-    assert "exceeds half of the smallest effect of interest (2.5%): about" in reason
-    assert "pairs instead of 4 would narrow it" in reason
+    assert reason.startswith("  the interval of samples_per_s is ±")
+    assert "and ±2.5% is needed to tell an effect of 5%: simulate about" in reason
+    assert "pairs instead of 4 (--pairs)" in reason
 
 
 def test_far_outside_the_calibration(tmp_path, capsys) -> None:

@@ -1,5 +1,6 @@
 """Parts 10, 14 and 15: when the candidate is worse, and the case against what the review concludes."""
 
+import math
 import re
 import shlex
 from dataclasses import replace
@@ -7,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim import load_scenario, review
 from sim.cli import main
 from sim.placement import p_fullest
-from sim.report.contrast import Lines
+from sim.report.contrast import Lines, contrast
 from sim.review import _risks
 from sim.review._knobs import Knob
+from sim.review._model import sentences
 from sim.review._risks import by_pair, conditions, threshold
 from sim.review.parts.opposite import arguments, disconfirming, opposite
 from sim.review.parts.risk import risk
@@ -85,7 +87,7 @@ def test_placement_classes_have_their_exact_frequency(evidence) -> None:
     worst = found["keys fall 4:0"]
     assert conditions(evidence)[0] == worst
     assert next(each.pairs for name, each in found.items() if name.startswith("the tail of load")) == 10
-    assert (worst.is_worse, worst.harmed) == (True, 1.0)
+    assert (worst.is_worse, worst.brings_losses, worst.harmed) == (True, True, worst.pairs)
     assert worst.lo < worst.ratio < worst.hi < 1
     assert worst.live.startswith("sglang:num_running_reqs")
     assert worst.alarm == "at or above 2.00"
@@ -111,21 +113,79 @@ def test_what_is_not_hashed_has_no_classes_and_no_remedy_is_the_candidate(tmp_pa
     assert left_out not in spread.mitigation
 
 
+def row(ev, field: str) -> str:
+    return next(each.says for each in review.review_of(ev, COMMAND).page if each.field == field)
+
+
 def test_page_one_names_no_trigger_that_part_10_does_not(evidence, tmp_path) -> None:
     """With pairs enough a class; with one pair in it none is named; where nothing is lost there is no trigger."""
-
-    def chance(ev) -> str:
-        return next(each.says for each in review.review_of(ev, COMMAND).page if each.field == "chance of a regression")
-
-    assert re.search(r"Trigger: the hash puts the keys .* as 4:0 \(ratio 0\.\d+\), .* 12.5%", chance(evidence))
+    said = row(evidence, "what triggers it")
+    assert re.match(
+        r"Mostly when the hash puts the keys on the engines as 4:0, in 12.5% of all jobs: (\d+) of \1 ", said
+    )
+    assert re.search(r"The ratio there is 0\.\d+ \[0\.\d+, 0\.\d+\], worse on average\.", said)
     few = gathered(tmp_path, "slime_group_affinity", 6)
     rare = next(each for each in conditions(few) if each.says == "keys fall 4:0")
-    assert (rare.pairs, rare.ratio) == (1, None)
-    assert "Of the pairs that lose 1 fell 4:0: too few to tell a trigger from chance." in chance(few)
+    assert (rare.pairs, rare.ratio, rare.brings_losses) == (1, None, False)
+    assert "Of them 1 fell 4:0: too few to tell a trigger from chance." in row(few, "what triggers it")
     calm = gathered(tmp_path, "smoke", 6)
-    assert "in 0 of 6 simulated pairs" in chance(calm)
-    assert "Trigger" not in chance(calm)
-    assert "the hash" not in chance(calm)
+    assert "more than 3% in 0 of 6 simulated pairs" in row(calm, "chance of a regression")
+    assert row(calm, "what triggers it").startswith("None: no pair loses more than 3%.")
+
+
+def shifted(ev, logs: dict[str, float]):
+    """The evidence with the candidate's pairs moved, by their placement: its contrast made again."""
+    classes = ev.result.arms[ev.candidate].placed.classes
+    moves = classes.select(
+        "pair", move=pl.col("class").replace_strict(logs, default=0.0, return_dtype=pl.Float64).exp()
+    )
+    side = ev.found.candidate
+    joined = side.values.join(moves, on="pair", maintain_order="left")
+    values = joined.with_columns(pl.col("samples_per_s") * pl.col("move")).drop("move")
+    names = [each.metric for each in ev.found.findings]
+    return replace(ev, found=contrast(ev.found.baseline, replace(side, values=values), names, ev.lines))
+
+
+@given(st.floats(-0.3, 0.3), st.floats(-0.2, 0.2), st.floats(-0.2, 0.2), st.sampled_from([0.05, 0.2, 0.6]))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sentences_of_page_one_agree(evidence, four, three, two, interest) -> None:
+    """Whatever the pairs say: better and worse of the whole, of a condition and of the rule come from one interval."""
+    ev = replace(
+        shifted(evidence, {"4:0": four, "3:1": three, "2:2": two}),
+        plan=None,
+        lines=replace(evidence.lines, interest=interest),
+    )
+    shown = review.review_of(ev, COMMAND)
+    rows = {line.field: line.says for line in shown.page}
+    paired = ev.primary.paired
+    whole = "better" if paired.lo > 1 else "worse" if paired.hi < 1 else "either way"
+    assert f"{paired.lo:.3f} to {paired.hi:.3f} ({whole})" in rows["uncertainty of the ratio"]
+    if "predicted to be" in shown.judgement.headline:
+        assert f"predicted to be {whole}" in shown.judgement.headline
+        assert "it holds within simulation noise" in shown.judgement.sure
+    conditions_ = {row[0]: row for row in next(part for part in shown.parts if part.number == 10).tables[0].rows}
+    told = rows["what triggers it"]
+    named = [name for name in conditions_ if name.removeprefix("keys fall ") in told]
+    if told.startswith("Mostly when"):
+        assert named
+        assert all("losses come with it" in conditions_[name][5] for name in named)
+        assert ("worse on average" in told) == any(conditions_[name][5].startswith("worse") for name in named)
+    else:
+        assert not any("losses come with it" in row[5] for row in conditions_.values())
+    lost = int(re.search(r"% in (\d+) of", rows["chance of a regression"]).group(1))
+    assert lost == sum(ev.primary.logs < math.log(1 - ev.lines.harm))
+    assert told.startswith("None: no pair") == (not lost)
+
+
+def test_every_row_leads_with_a_short_answer(evidence, tight) -> None:
+    """The answer first, and few sentences more; no row is a page."""
+    for ev in (evidence, tight):
+        for line in review.review_of(ev, COMMAND).page:
+            assert line.says == f"{line.lead} {line.rest}".strip()
+            assert line.lead
+            assert len(sentences(line.says)) <= 5, line
+            assert len(line.says) <= 700, line
+            assert len(line.lead) <= 260, line
 
 
 def test_many_keys_have_a_threshold(tight) -> None:
@@ -211,6 +271,16 @@ def test_the_case_turns_with_the_conclusion(evidence, swapped) -> None:
     assert case(swapped).startswith("The case to take sample all the same: ")
     assert "4:0" not in case(swapped)
     assert case(evidence) != case(swapped)
+
+
+def test_too_small_a_gain_is_argued_for(evidence) -> None:
+    """Not worth running at an interest of half: the case is for running, and a gain of nine tenths elsewhere is it."""
+    small = replace(evidence, lines=replace(evidence.lines, interest=0.5), sensitivity=varied(1.9, flips=True))
+    assert review.review_of(small, COMMAND).judgement.headline.startswith("DO NOT RUN: group is predicted to gain less")
+    assert case(small).startswith("The case to run group all the same, as its gain may be worth having: ")
+    weights = {each.of: each.weight for each in arguments(small)}
+    assert weights["closest flip: host time of a step"] > 1 > weights["smallest n"]
+    assert case(replace(small, lines=evidence.lines)) != case(small)
 
 
 def test_a_flip_is_argued_first(evidence) -> None:

@@ -1,6 +1,7 @@
 """Changes under common random numbers, break-evens, and what knowing is worth, against what is known exactly."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.stats.paired import compare, t_interval
-from sim.stats.sensitivity import Estimate, Response, change, crossing, elsewhere, latin, narrow, spread
+from sim.stats.sensitivity import Estimate, Response, Spread, change, crossing, elsewhere, latin, narrow, spread
 
 DRAW = np.random.default_rng(5)
 
@@ -158,6 +159,16 @@ def test_worth_of_values_that_are_alike_likely() -> None:
     """Gains of 1, 1 and -1: the mean says go; who knew would save a third of 1."""
     found = Response((1.0, 1.0, -1.0))
     assert (found.mean, found.chance, found.worth) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
+
+
+@pytest.mark.parametrize(("mean", "sd"), [(0.1, 0.05), (-0.2, 0.3)])
+def test_what_lies_below_the_width(mean: float, sd: float) -> None:
+    """A half below the mean, one in forty below the lower end of 95 %; without a spread it is certain."""
+    own = Spread(20, mean, sd, 0.0, 1.0, 1.0)
+    assert own.p_below(mean) == pytest.approx(0.5)
+    assert own.p_below(mean - own.half) == pytest.approx(0.025)
+    assert replace(own, sd=0.0).p_below(mean + 1e-9) == 1
+    assert replace(own, sd=0.0).p_below(mean) == 0
 
 
 def test_the_noise_of_pairs_is_taken_out_of_the_spread() -> None:

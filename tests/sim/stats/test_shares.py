@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as theory
 
-from sim.stats.shares import ratio_of_means, share_of_all
+from sim.stats.shares import p_more_often, ratio_of_means, share_of_all
 
 
 def test_by_hand():
@@ -75,3 +75,12 @@ def test_the_interval_of_a_count_is_scipys_exact_one(of: int, data: st.DataObjec
 def test_two_of_six() -> None:
     """Tell of 4 to 78 %."""
     assert share_of_all(2, 6) == pytest.approx((0.0433, 0.7772), abs=1e-4)
+
+
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 30), st.integers(0, 30))
+def test_more_often_is_fishers_exact_test(some, missed, others, missed_others):
+    """As SciPy has it; without a hit more than chance gives there is nothing to tell."""
+    own = p_more_often(some, some + missed, others, others + missed_others)
+    table = [[some, missed], [others, missed_others]]
+    assert own == pytest.approx(theory.fisher_exact(table, alternative="greater").pvalue, abs=1e-12)
+    assert p_more_often(0, some + missed, others, others + missed_others) == pytest.approx(1)
