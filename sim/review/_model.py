@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 Row = tuple[str, ...]
+LONGEST = 260
+"""Characters of an answer."""
 
 
 def sentences(text: str) -> list[str]:
@@ -48,8 +50,10 @@ class Line:
 
     @property
     def lead(self) -> str:
-        """The answer."""
-        return next(iter(sentences(self.says)), "")
+        """The answer; of a long sentence what stands before its last colon or semicolon that is not too far on."""
+        first = next(iter(sentences(self.says)), "")
+        cut = max(first.rfind(mark, 0, LONGEST) for mark in ("; ", ": ")) if len(first) > LONGEST else -1
+        return first[: cut + 1] if cut > 0 else first
 
     @property
     def rest(self) -> str:
