@@ -1,4 +1,4 @@
-"""The clock of an engine: runs of equal steps as single SimPy events.
+"""The clock of an engine: runs of equal steps, each one call on the agenda.
 
 A run is a stretch of steps of one plan. Its boundaries are ``anchor + k*first + growth*k*(k-1)/2`` ticks, so the engine
 jumps to the boundary at which the scheduler must decide again: the end of what the plan repeats, or the first boundary
