@@ -215,7 +215,7 @@ def _calibration(ev: Evidence) -> str:
     said = []
     for name, profile in profiles.items():
         if profile.status == "constant":
-            said.append(f"step times are given by the scenario (constant, {name}), not measured")
+            said.append(f"step times are given by the scenario (constant), not measured ({name})")
             continue
         off = ", ".join(f"{mean:.1%} in {phase}" for phase, mean in step_errors(profile).items()) or "not stated"
         said.append(f"step times are {profile.status} ({name}), mean error on unseen steps {off}")
