@@ -39,8 +39,8 @@ class Sessions:
     """How the file is written."""
     limit: int | None = None
     """Only the first sessions of the file, at most this many."""
-    order: Literal["shuffled", "data"] = "shuffled"
-    """Order in which sessions start: drawn in each replication, or that of the file."""
+    order: Literal["shuffled", "data", "longest"] = "shuffled"
+    """Order in which sessions start: drawn in each replication, that of the file, or most turns first."""
     resample: bool = False
     """Draw as many sessions as there are, with replacement, in each replication."""
     shared_prefix_tokens: int = 0
@@ -67,16 +67,24 @@ class Sessions:
         rows = self._choose(streams, len(recorded.turns))
         count = len(rows)
         arrival_s: Floats = np.zeros(count)
-        shuffled = streams.column("workload/order").permutation(count)
         return Chains(
             self._columns(recorded, rows),
             self.shared_prefix_tokens,
             np.arange(count),
             arrival_s,
-            shuffled if self.order == "shuffled" else np.arange(count),
+            self._order(streams, recorded.turns[rows]),
             False,
             Travel(self.encoding, self.chars_per_token),
         )
+
+    def _order(self, streams: Streams, turns: Ints) -> Ints:
+        match self.order:
+            case "shuffled":
+                return streams.column("workload/order").permutation(len(turns))
+            case "data":
+                return np.arange(len(turns))
+            case "longest":
+                return np.argsort(-turns, kind="stable")
 
     def _choose(self, streams: Streams, recorded: int) -> Ints:
         count = recorded if self.limit is None else min(self.limit, recorded)

@@ -97,6 +97,15 @@ def test_the_starting_order_is_drawn_anew():
     assert generate(replace(CODEX, order="data")).order.tolist() == list(range(610))
 
 
+def test_the_longest_may_start_first(folder):
+    """By turns, and those that have as many in the order of the file, in every replication."""
+    spec = Sessions("trace.jsonl", order="longest")
+    assert [generate(spec, replication, folder).order.tolist() for replication in range(3)] == [[0, 2, 1]] * 3
+    workload = generate(replace(CODEX, order="longest"))
+    turns = [len(workload.session(index).turns) for index in workload.order]
+    assert turns == sorted(turns, reverse=True)
+
+
 def test_resampling_draws_whole_sessions(folder):
     """As many sessions as before, each one of the file's, with content of its own."""
     spec = Sessions("trace.jsonl", resample=True)
