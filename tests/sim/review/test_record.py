@@ -67,7 +67,7 @@ def test_controls_can_fail(evidence, monkeypatch) -> None:
         planted.setattr(_controls.Unshared, "generate", lambda own, streams, base: own.whole.generate(streams, base))
         assert [name for name, fine in held(evidence).items() if not fine] == ["no reuse"]
     with monkeypatch.context() as planted:
-        planted.setattr(_controls, "_roomy", lambda engine: engine)
+        planted.setattr(_controls, "roomy", lambda engine: engine)
         assert [name for name, fine in held(evidence).items() if not fine] == ["endless KV"]
     swapped = replace(evidence, tables={"sample": evidence.tables["group"], "group": evidence.tables["group"]})
     assert [name for name, fine in held(swapped).items() if not fine] == ["equal arms"]
