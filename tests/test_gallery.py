@@ -52,6 +52,17 @@ def test_refusals_are_those_that_are_documented(entry: gallery.Entry) -> None:
     assert [each == "No recommendation" for each in found] == [name in entry.refused for name in cells]
 
 
+@NAMED
+def test_every_cell_was_searched_for_what_would_change_it(entry: gallery.Entry) -> None:
+    """Its tornado is shown, its ends stand in a table, and page one says what flips the decision, or what is open."""
+    text = page(entry.name)
+    said = re.findall(r"^\| \*\*[^*]*flips[^*]*\*\* \| (.*)", text, flags=re.MULTILINE)
+    cells = entry.chosen()
+    assert len(said) == len(cells)
+    assert not [each for each in said if each.startswith("Not searched")]
+    assert len(re.findall(r"-tornado\.png\)", text)) == text.count("Table 9.1: ") == len(cells)
+
+
 def test_pictures_are_shown_and_small() -> None:
     """Every picture that a page shows is there and has words for who cannot see it; none lies about, none is large."""
     texts = "".join(path.read_text(encoding="utf-8") for path in gallery.FOLDER.glob("*.md"))
