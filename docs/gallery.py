@@ -322,6 +322,7 @@ ENTRIES: Final = (
         swe,
         ablation="sticky",
         lines=Lines(interest=0.15),
+        sensitivity_requests=1_300_000,
         pictures=("paired_ratios", "tornado", "timeline_baseline", "timeline_candidate"),
     ),
     Entry(
