@@ -412,6 +412,7 @@ def make(entry: Entry, results: Path, jobs: int) -> list[Made]:
             out=results,
             ablation=entry.ablation,
             jobs=jobs,
+            ablation_pairs=0,
             sensitivity_pairs=None,
             sensitivity_requests=entry.sensitivity_requests,
             told=lambda says: print(says, file=sys.stderr, flush=True),
@@ -428,6 +429,7 @@ def command(entry: Entry, settings: Sequence[str]) -> str:
     asked = ["windtunnel", "review", f"scenarios/gallery/{entry.name}.yaml", "--candidate", entry.candidate]
     asked += ["--ablation", entry.ablation] if entry.ablation else []
     asked += ["--interest", f"{entry.lines.interest:g}"] if entry.lines != Lines() else []
+    asked += ["--ablation-pairs", "0"]
     if entry.sensitivity_requests != review.BUDGET:
         asked += ["--sensitivity-requests", str(entry.sensitivity_requests)]
     for each in settings:
