@@ -81,6 +81,8 @@ def study(
         return _alike(runs, known, sizes, alike, say), ""
     found = nearest_first(runs, likely(known, len(centre.scenario.assumptions)), sizes, alike, say)
     if known and not found.bars:
+        if runs.notes:
+            return None, f"not searched: {next(iter(runs.notes))}"
         return None, _too_long(runs, likely(known, len(centre.scenario.assumptions))[0])
     return _put_together(runs, found, alike), ""
 
