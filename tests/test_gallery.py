@@ -54,7 +54,7 @@ def test_refusals_are_those_that_are_documented(entry: gallery.Entry) -> None:
 
 @NAMED
 def test_every_cell_was_searched_for_what_would_change_it(entry: gallery.Entry) -> None:
-    """Its tornado is shown, its ends stand in a table, and page one says what flips the decision; or it was not asked."""
+    """Its tornado is shown, its ends stand in a table, and page one says what flips it; or none was asked for."""
     text = page(entry.name)
     said = re.findall(r"^\| \*\*[^*]*flips[^*]*\*\* \| (.*)", text, flags=re.MULTILINE)
     cells = entry.chosen()
