@@ -51,7 +51,6 @@ class Run:
     """Pairs beyond them that are done and stored one by one."""
     dealt: int = 0
     """Pairs 0 to this were dealt out."""
-    holes: list[int] = field(default_factory=list)
     in_flight: int = 0
     failures: dict[int, str] = field(default_factory=dict)
     is_lost: bool = False
