@@ -91,8 +91,6 @@ class Entry:
     prose: Callable[[Sequence[Made]], Prose]
     ablation: str | None = None
     lines: Lines = field(default_factory=Lines)
-    sensitivity_requests: int = review.BUDGET
-    """What the search for what flips the decision may take, of each cell; 0: it is not searched."""
     pictures: Sequence[str] = ("paired_ratios",)
     """Of a cell, where they are drawn."""
     refused: Sequence[str] = ()
@@ -322,7 +320,6 @@ ENTRIES: Final = (
         swe,
         ablation="sticky",
         lines=Lines(interest=0.15),
-        sensitivity_requests=1_300_000,
         pictures=("paired_ratios", "tornado", "timeline_baseline", "timeline_candidate"),
     ),
     Entry(
@@ -330,7 +327,7 @@ ENTRIES: Final = (
         "Cache-aware or hashed: NeMo Gym on 12 and 28 engines, with a cap and without",
         "cache_aware",
         gym,
-        sensitivity_requests=0,
+        pictures=("paired_ratios", "tornado"),
         refused=("12_engines", "28_engines", "28_engines_cap_112"),
     ),
 )
@@ -411,9 +408,8 @@ def make(entry: Entry, results: Path, jobs: int) -> list[Made]:
             out=results,
             ablation=entry.ablation,
             jobs=jobs,
-            ablation_pairs=0,
-            sensitivity_pairs=None if entry.sensitivity_requests else 0,
-            sensitivity_requests=entry.sensitivity_requests,
+            ablation_pairs=None,
+            sensitivity_pairs=None,
             told=lambda says: print(says, file=sys.stderr, flush=True),
         )
         found.append(Made(name, evidence, review.review_of(evidence, command(entry, settings))))
@@ -428,11 +424,6 @@ def command(entry: Entry, settings: Sequence[str]) -> str:
     asked = ["windtunnel", "review", f"scenarios/gallery/{entry.name}.yaml", "--candidate", entry.candidate]
     asked += ["--ablation", entry.ablation] if entry.ablation else []
     asked += ["--interest", f"{entry.lines.interest:g}"] if entry.lines != Lines() else []
-    asked += ["--ablation-pairs", "0"]
-    if not entry.sensitivity_requests:
-        asked += ["--sensitivity-pairs", "0"]
-    elif entry.sensitivity_requests != review.BUDGET:
-        asked += ["--sensitivity-requests", str(entry.sensitivity_requests)]
     for each in settings:
         asked += ["--set", each]
     return shlex.join(asked)
