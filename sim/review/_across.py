@@ -122,7 +122,7 @@ def across(cells: Sequence[tuple[str, Evidence]]) -> Across:
             oriented=found,
             p=single,
             p_holm=corrected,
-            recommends=judge(findings(each), 0).word,
+            recommends=judge(findings(each)).word,
             inside_share=min(cover.inside_share for cover in each.coverage.values()),
         )
         for (name, each, found), single, corrected in zip(turned, p, holm(p), strict=True)

@@ -55,8 +55,8 @@ class Findings:
     unequal_work: str = ""
     """How many requests each arm finished, where these shares differ and the metric is of what was served."""
     candidate: str = "the candidate"
-    hours: float | None = None
-    """GPU-hours of the real campaign, where there is a plan."""
+    plan: str = ""
+    """Pairs and GPU-hours of the real campaign, for reading."""
     sure: str = ""
     """How sure the answer is, for reading."""
 
@@ -103,15 +103,15 @@ def answer(oriented: Oriented | None, interest: float) -> Answer:
     return "worse" if standing(*oriented[1:]) == "below" else "too little"
 
 
-def judge(found: Findings, pairs: int) -> Judgement:
-    """The recommendation; ``pairs`` are those that a real campaign would need, for its text."""
+def judge(found: Findings) -> Judgement:
+    """The recommendation."""
     reasons = list(_refusals(found))
     if reasons:
         return Judgement("No recommendation", reasons, UNTIL)
     assert found.oriented is not None
     says = answer(found.oriented, found.interest)
     ends = f"[{signed(found.paired.lo)}, {signed(found.paired.hi)}]"
-    changes = f"{found.metric} {signed(found.paired.ratio)} {ends} by simulation noise alone"
+    changes = f"{found.metric} {signed(found.paired.ratio)} {ends} (95%, counting simulation noise only)"
     if says == "worse":
         return Judgement(f"DO NOT RUN: {found.candidate} is predicted to be worse, {changes}", sure=found.sure)
     if says == "too little":
@@ -120,8 +120,8 @@ def judge(found: Findings, pairs: int) -> Judgement:
             f"DO NOT RUN: {found.candidate} is predicted to gain less than the {least} that are worth having, {changes}"
         )
         return Judgement(said, sure=found.sure)
-    cost = "" if found.hours is None else f", {found.hours:,.1f} GPU-hours"
-    said = f"RUN the real benchmark, {pairs} pairs{cost}: {found.candidate} is predicted to be better, {changes}"
+    plan = f", {found.plan}" if found.plan else ""
+    said = f"RUN the real benchmark{plan}: {found.candidate} is predicted to be better, {changes}"
     return Judgement(said, sure=found.sure)
 
 

@@ -26,8 +26,8 @@ from sim.review.parts._widths import widths
 from sim.review.parts._words import changed, words
 from sim.review.parts.calibration import recorded
 from sim.review.parts.question import asked
-from sim.review.parts.real_runs import cost_said
-from sim.review.parts.rule import planned_pairs, rule_said
+from sim.review.parts.real_runs import cost_said, plan_said
+from sim.review.parts.rule import rule_said
 from sim.review.parts.sensitivity import flips_said, sizes_said
 from sim.review.parts.why import concluded, main_mechanism, moved_most
 from sim.validation import agreement
@@ -38,7 +38,7 @@ MOST_WORSE = 2
 
 def review_of(ev: Evidence, command: str) -> Review:
     """The whole review of some evidence; ``command`` is what made it."""
-    judgement = judge(findings(ev), planned_pairs(ev))
+    judgement = judge(findings(ev))
     title = f"{ev.scenario.name}: {ev.candidate} against {ev.baseline}"
     page = [replace(line, says=_evenly(line.says)) for line in _page(ev, command)]
     return Review(title, judgement, page, parts(ev, command), list(warnings(ev)))
@@ -65,7 +65,7 @@ def findings(ev: Evidence) -> Findings:
         unequal_work=_unequal(ev),
         outside_by=max(worst.outside, key=lambda name: worst.outside[name], default="–"),
         candidate=ev.candidate,
-        hours=None if ev.plan is None else ev.plan.cost.gpu_hours(planned_pairs(ev)),
+        plan=plan_said(ev),
         sure=_sure(ev),
     )
 
@@ -190,8 +190,8 @@ def _sure(ev: Evidence) -> str:
     same = [of for of, each in stands if each == standing(*turned[1:], line) != "open"]
     other = [of for of, each in stands if each is not None and of not in same]
     none = [of for of, each in stands if each is None]
-    said = [f"it holds within {words(same)}"] if same else []
-    said += [f"within {words(other)} it may be the other way round"] if other else []
+    said = [f"the answer survives {words(same)}"] if same else []
+    said += [f"{words(other)} may turn it"] if other else []
     said += [f"{words(none)} is not quantified"] if none else []
     rows, of = recorded(ev)
     found = agreement(rows)
@@ -280,7 +280,7 @@ def _why(ev: Evidence) -> str:
     )
     total = ev.ledger[-1]
     whole = (total.difference.mean or 0.0) / total.baseline_s
-    shares = f"{moved} of all that {ev.baseline} takes" if moved else "no mechanism moves by 1% of it or more"
+    shares = f"mostly {moved} of all that {ev.baseline} takes" if moved else "no mechanism moves by 1% of it or more"
     return f"{first}Engine time {whole:+z.1%}: {shares}. {said}".strip()
 
 

@@ -133,7 +133,7 @@ def _blocks(ev: Evidence) -> str | None:
     )
     return (
         f"Recommended instead: block on placement (seal with --set client.blocking=placement): "
-        f"{need.blocked} pairs ({held}), {need.gpu_hours_blocked:,.1f} GPU-hours, the same probability. Classes keep "
+        f"{need.blocked} pairs ({held}), {need.gpu_hours_blocked:,.1f} GPU-hours, with the same chances. Classes keep "
         "their exact weights, the interval has Satterthwaite's degrees of freedom."
     )
 
@@ -269,14 +269,17 @@ def _chance(p: float) -> str:
 
 
 def plan_said(ev: Evidence) -> str:
-    """The plan in a few words, for a headline: pairs and GPU-hours, and those of the cheaper one."""
-    pairs = planned_pairs(ev)
+    """The plan in a few words, for a headline: pairs and GPU-hours, of the recommended one first; empty without."""
     if ev.plan is None:
-        return f"{pairs} pairs"
-    need = ev.plan.need
-    is_cheaper = _blocks(ev) is not None
-    fewer = f" ({need.blocked} pairs, {need.gpu_hours_blocked:,.1f}, if blocked on placement)" if is_cheaper else ""
-    return f"{pairs} pairs, {ev.plan.cost.gpu_hours(pairs):,.1f} GPU-hours{fewer}"
+        return ""
+    pairs, need = planned_pairs(ev), ev.plan.need
+    hours = ev.plan.cost.gpu_hours(pairs)
+    if _blocks(ev) is None:
+        return f"{counted(pairs, 'pair')}, {hours:,.1f} GPU-hours"
+    return (
+        f"{need.blocked} pairs blocked on placement, {need.gpu_hours_blocked:,.1f} GPU-hours ({pairs} and {hours:,.1f} "
+        "as keys fall)"
+    )
 
 
 def cost_said(ev: Evidence) -> str:

@@ -89,11 +89,14 @@ def _extent(found: Sensitivity, budget: Budget) -> str:
 
 def sizes_said(ev: Evidence, found: Sensitivity) -> str:
     """Sizes of the job or the fleet at which the candidate is the worse arm, in a sentence; empty where none is."""
-    bad = [each.bad for each in found.break_evens if each.is_condition and each.line == "worse"]
-    bad = [each for each in bad if each != "engines < 2"]  # one engine leaves nothing to route
-    if not bad:
-        return ""
-    return f"The ratio crosses 1 by size, and {ev.candidate} loses: {'; '.join(bad)} (sizes are yours to choose)."
+    bad = [
+        f"{each.bad.removesuffix(')')}, here {each.knob.value})"
+        if each.bad.endswith(")")
+        else f"{each.bad} (here {each.knob.value})"
+        for each in found.break_evens
+        if each.is_condition and each.line == "worse" and each.bad != "engines < 2"  # one leaves nothing to route
+    ]
+    return f"Sizes, which are yours to choose, do: {ev.candidate} loses with {'; '.join(bad)}." if bad else ""
 
 
 def flips_said(ev: Evidence, found: Sensitivity) -> str:
@@ -133,7 +136,7 @@ def flips_said(ev: Evidence, found: Sensitivity) -> str:
             f"{bar.knob.name}: ratio {_ratio(end.ratio)} at {end.value}.{_unknown(found, of_ends=False)}"
         )
     return (
-        f"None of {count} does within its range, one at a time. Nearest comes {bar.knob.name}: ratio "
+        f"None of {count} uncertain inputs does within its range, one at a time. Nearest comes {bar.knob.name}: ratio "
         f"{_ratio(end.ratio)} at {end.value}."
     )
 

@@ -162,7 +162,7 @@ def test_sentences_of_page_one_agree(evidence, four, three, two, interest) -> No
     assert f"{paired.lo:.3f} to {paired.hi:.3f} ({whole})" in rows["uncertainty of the ratio"]
     if "predicted to be" in shown.judgement.headline:
         assert f"predicted to be {whole}" in shown.judgement.headline
-        assert "it holds within simulation noise" in shown.judgement.sure
+        assert "the answer survives simulation noise" in shown.judgement.sure
     conditions_ = {row[0]: row for row in next(part for part in shown.parts if part.number == 10).tables[0].rows}
     told = rows["what triggers it"]
     named = [name for name in conditions_ if name.removeprefix("keys fall ") in told]

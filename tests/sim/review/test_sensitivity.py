@@ -192,7 +192,7 @@ def test_the_decision_flips_where_it_does(drawn) -> None:
     shown = review.review_of(drawn, "x")
     line = next(each for each in shown.page if each.field == "assumption that flips it")
     assert line.says.startswith("It becomes DO NOT RUN if fleet.engine.cost.per_sequence_ms is 4 (ratio 0.8")
-    assert re.search(r"The ratio crosses 1 by size, and group loses: groups < 2[; ]", line.says)
+    assert re.search(r"Sizes, which are yours to choose, do: group loses with groups < 2 \(here 3\)[;.]", line.says)
     interest = [each.bad for each in drawn.sensitivity.break_evens if each.line == "interest" and each.is_condition]
     lost = [each.bad for each in drawn.sensitivity.break_evens if each.line == "worse" and each.is_condition]
     assert lost
@@ -210,7 +210,7 @@ def test_page_one_without_a_flip(exact, drawn) -> None:
     calm = [each for each in drawn.sensitivity.bars if each.width == 0]
     said = flips_said(drawn, replace(drawn.sensitivity, bars=tuple(calm)))
     assert said.startswith(
-        "None of 1 does within its range, one at a time. Nearest comes fleet.engine.kv_tokens: ratio 1.0"
+        "None of 1 uncertain inputs does within its range, one at a time. Nearest comes fleet.engine.kv_tokens: ratio 1"
     )
     wide = [replace(bar, ends=tuple(replace(end, decision="undecided") for end in bar.ends)) for bar in calm]
     open_ = flips_said(drawn, replace(drawn.sensitivity, bars=tuple(wide)))
