@@ -12,7 +12,7 @@ from dataclasses import replace
 import polars as pl
 
 from sim.metrics import METRICS
-from sim.report.numbers import counted, number
+from sim.report.numbers import counted, mean_text, number
 from sim.report.rule import percent
 from sim.review._ablations import Ablation
 from sim.review._assumptions import profile_of, step_errors
@@ -133,7 +133,8 @@ def _between(ev: Evidence) -> str:
 
 def _means(ev: Evidence) -> str:
     metric, paired = ev.primary.metric, ev.primary.paired
-    means = f"{_number(ev.primary.candidate.mean)} against {_number(ev.primary.baseline.mean)}{_unit(ev)}"
+    one, other = (mean_text(each).partition(" ±")[0] for each in (ev.primary.baseline, ev.primary.candidate))
+    means = f"{other} against {one}{_unit(ev)}"
     if paired.ratio is None:
         return f"There is no ratio of {metric}; the means are {means}, simulated, {counted(ev.pairs, 'pair')}."
     between = "" if paired.lo is None else f" [{paired.lo:.3f}, {paired.hi:.3f}]"
@@ -314,7 +315,3 @@ def _not_run(says: str) -> str:
 def _unit(ev: Evidence) -> str:
     unit = METRICS[ev.primary.metric].unit
     return "" if unit in ("1", "") else f" {unit}"
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else number(value)

@@ -13,7 +13,7 @@ from sim.review._gather import Evidence
 from sim.review._judge import oriented, standing
 from sim.review._risks import Condition, conditions
 from sim.review.parts._widths import widths
-from sim.review.parts._words import share, words
+from sim.review.parts._words import probability, words
 from sim.review.parts.calibration import recorded
 from sim.review.parts.predictions import harmed, odds_said
 from sim.review.parts.risk import worst_pairs
@@ -27,8 +27,7 @@ def chance(ev: Evidence) -> str:
         return "No pair has a ratio."
     _, inputs, _ = widths(ev)
     if inputs.p_worse is not None:
-        p = "below 0.1%" if inputs.p_worse < 0.001 else share(inputs.p_worse)
-        said += f" With uncertain inputs drawn together the mean is worse in {p} of cases."
+        said += f" With uncertain inputs drawn together, as normal, the mean is worse in {probability(inputs.p_worse)}."
     return f"{said} {_by_record(ev)}"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sim.review._gather import Evidence
 from sim.review._judge import Standing, oriented, standing
+from sim.review.parts._words import probability
 from sim.validation import agreement
 
 
@@ -70,15 +71,16 @@ def _inputs(ev: Evidence) -> Width:
         )
         return Width("input uncertainty", f"no wider than {low:.3f} to {high:.3f}", what, low, high)
     low, high = (ratio * math.exp(own.mean + sign * own.half) for sign in (-1, 1))
+    below = own.p_below(-math.log(ratio))
+    p_worse = 1 - below if ev.is_lower_better else below
     what = (
         f"95 % of {own.draws} draws of all {len(found.bars)} assumptions over their ranges (Latin hypercube), "
         f"{found.joint.pairs} pairs each with the noise of pairs taken out; SD {own.sd:.1%}, where bars one at a time "
         f"add up to {found.joint.root_sum_square:.1%}; single draws {ratio * own.lowest:.3f} to "
         f"{ratio * own.highest:.3f}; its middle is the mean of the draws, not the "
-        f"case as stated; measuring narrows it (part 9){said}"
+        f"case as stated; the mean is worse in {probability(p_worse)}, draws taken as normal; "
+        f"measuring narrows it (part 9){said}"
     )
-    below = own.p_below(-math.log(ratio))
-    p_worse = 1 - below if ev.is_lower_better else below
     return Width("input uncertainty", f"{low:.3f} to {high:.3f}", what, low, high, p_worse)
 
 

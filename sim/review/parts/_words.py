@@ -23,6 +23,11 @@ def share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
+def probability(p: float) -> str:
+    """A probability for reading."""
+    return "below 0.1%" if p < 0.001 else f"{p:.1%}"
+
+
 def value(found: float, lo: float | None = None, hi: float | None = None) -> str:
     """A number, with its interval where it has one of more than a point."""
     between = "" if lo is None or hi is None or lo == hi else f" [{number(lo)}, {number(hi)}]"

@@ -10,7 +10,7 @@ from sim.report.rule import percent
 from sim.review._gather import OF_ALL, Evidence, unequal_work
 from sim.review._model import Part, Row, Table
 from sim.review.parts._widths import widths
-from sim.review.parts._words import arms, share
+from sim.review.parts._words import arms, probability, share
 from sim.stats.shares import share_of_all
 
 
@@ -117,5 +117,4 @@ def odds_said(ev: Evidence) -> str:
     )
     if p is None:
         return f"{often}."
-    chance = "below 0.1%" if p < 0.001 else f"{p:.1%}"
-    return f"{often}; that its mean is no better has a one-sided p of {chance}."
+    return f"{often}; that its mean is no better has a one-sided p of {probability(p)}."

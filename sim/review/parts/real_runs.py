@@ -55,11 +55,13 @@ def real_runs(ev: Evidence) -> Part:
         return Part(11, "Required real runs", [f"No plan: {ev.no_plan}."])
     tables = list(_needs(ev.plan))
     if ev.plan.classes:
+        blocked, by_class = ev.plan.need.blocked, ev.plan.design(is_blocked=True)
+        planned = ["–"] * len(ev.plan.classes) if blocked is None else [str(n) for n in by_class.allocate(blocked)]
         rows = [
-            (name, f"{part:.1%}", str(stored), f"{spread:.4f}")
-            for (name, part, stored), spread in zip(ev.plan.classes, ev.plan.spreads, strict=True)
+            (name, f"{part:.1%}", str(stored), f"{spread:.4f}", own)
+            for (name, part, stored), spread, own in zip(ev.plan.classes, ev.plan.spreads, planned, strict=True)
         ]
-        head = ("keys per engine", "exact share", "simulated pairs", "SD within, with noise")
+        head = ("keys per engine", "exact share", "simulated pairs", "SD within, with noise", "real pairs, blocked")
         tables.append(Table("11.3", "Blocks", head, rows))
     if has_rule(ev):
         tables += [_courses(ev), _choices(ev)]
@@ -187,10 +189,12 @@ def _courses(ev: Evidence) -> Table:
         found = course(ev, ratio)
         says = (f"{found.ends(word):.1%}" for word in COLUMNS)
         spent = (f"{found.extended:.1%}", f"{2 * found.pairs:.0f}", f"{cost.gpu_hours(found.pairs):,.1f}")
-        rows.append((name, f"{ratio:.3f}", *says, *spent))
+        at_first = _chance(adopted(rule, ratio, design(ev)))
+        rows.append((name, f"{ratio:.3f}", at_first, *says, *spent))
     head = (
         "true effect",
         "ratio",
+        "look 1 adopts",
         "default",
         "option",
         "small gain",

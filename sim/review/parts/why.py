@@ -130,6 +130,12 @@ def _share(found: Share) -> str:
     return f"{word}{found.value:.0%}{between}"
 
 
+def _between(found: Ratio) -> str:
+    if found.ratio is None:
+        return "–"
+    return f"{found.ratio:.3f}" + ("" if found.lo is None else f" [{found.lo:.3f}, {found.hi:.3f}]")
+
+
 def _decimals(total: Entry) -> int:
     """Two digits of the half-width of the whole difference's interval, three decimals at most; without one, of all."""
     lo, hi = total.difference.lo, total.difference.hi
@@ -191,7 +197,9 @@ def _ablation(ev: Evidence, ablation: Ablation, number: str) -> Table:
             rows.append((label, f"{whole:+,.{d}f}", f"{own:+,.{d}f}", _share(found) if tells and found else "–"))
     title = f"The ablation arm {ablation.arm}" if ablation.arm else f"Both arms with {ablation.off}"
     head = ("engine-seconds over the baseline", ev.candidate, ablation.arm or f"with {ablation.off}", "gone, 95 %")
-    note = "Fieller's interval over pairs; no share of a difference that is not told from 0, or is next to nothing."
+    off, as_is = _between(ablation.ratio), _between(ablation.whole)
+    note = f"Ratio of {ev.primary.metric}: {off}, in place of {as_is}. "
+    note += "Fieller's interval over pairs; no share of a difference that is not told from 0, or is next to nothing."
     if ablation.settings is not None:
         said = "; ".join(f"{path}: {brief(value)}" for path, value in ablation.settings.items())
         note = f"{ablation.ratio.pairs} pairs. Set in both arms: {said}. {note}"
