@@ -30,6 +30,8 @@ MADE: Final = 3
 """Sentences."""
 FIRST: Final = 3
 """Real pairs after which the mechanism is looked at."""
+LEAST_OUTSIDE: Final = 0.001
+"""Share of the time that is worth a word."""
 OBSERVED: Final = {
     "saved prefill": (
         "prefill_tokens",
@@ -153,10 +155,11 @@ def _calibration(ev: Evidence, effect: float) -> Argument | None:
         return None
     by_record = math.log1p(found.p90) / abs(effect)
     weight = max(by_record, outside / (1 - outside) if outside < 1 else math.inf)
+    beyond = f"; {outside:.1%} of the simulated time is outside of what the cost model was fitted in"
     says = (
         f"Of {found.ratios} {of} the simulator put {found.ratios - found.ordered} in the other order and was "
         f"{found.p90:.0%} off in one of ten, against {math.expm1(abs(effect)):.1%} by which the answer clears its "
-        f"line; {outside:.0%} of the simulated time is outside of what the cost model was fitted in."
+        f"line{beyond if outside >= LEAST_OUTSIDE else ''}."
     )
     return Argument("weakest calibration", says, min(weight, 99.0))
 
