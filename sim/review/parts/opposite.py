@@ -15,6 +15,7 @@ import numpy as np
 
 from sim.metrics import METRICS
 from sim.report.contrast import log_ratios
+from sim.report.rule import percent
 from sim.review._gather import Evidence
 from sim.review._judge import answer, oriented
 from sim.review._model import Part, Row, Table
@@ -155,7 +156,7 @@ def _calibration(ev: Evidence, effect: float) -> Argument | None:
         return None
     by_record = math.log1p(found.p90) / abs(effect)
     weight = max(by_record, outside / (1 - outside) if outside < 1 else math.inf)
-    beyond = f"; {outside:.1%} of the simulated time is outside of what the cost model was fitted in"
+    beyond = f"; {percent(round(outside, 3))} of the simulated time is outside of what the cost model was fitted in"
     says = (
         f"Of {found.ratios} {of} the simulator put {found.ratios - found.ordered} in the other order and was "
         f"{found.p90:.0%} off in one of ten, against {math.expm1(abs(effect)):.1%} by which the answer clears its "

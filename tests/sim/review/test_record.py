@@ -132,10 +132,10 @@ def test_page_one_says_how_published_ratios_came_out(evidence) -> None:
 
     near = agreement([row for case, _ in resembling(evidence) for row in case.ratios])
     every = agreement(evidence.record.ratios)
-    of = f"like this one, {near.ratios} of {every.ratios} on record"
-    assert f"{of}), {near.ordered} of {near.ratios} came out in the published order" in said(evidence)
+    of = f"by {near.ratios} published ratios of similar cases ({every.ratios} on record)"
+    assert f"{of}: {near.ordered} came out in the published order" in said(evidence)
     strange = replace(evidence, traits=replace(evidence.traits, presets=(), devices=(), models=(), policies=()))
-    assert f"none of a case like this one), {every.ordered} of {every.ratios} came out" in said(strange)
+    assert f"by {every.ratios} published ratios, none of a similar case: {every.ordered} came out" in said(strange)
 
 
 def test_engines_that_join_have_the_region_of_their_type(tmp_path: Path) -> None:
