@@ -29,6 +29,7 @@ from sim.report.ledger import Entry, by_mechanism, ledger, mechanisms
 from sim.report.ledger import differences as differences_of
 from sim.report.result import Arm, Result, compare_arms
 from sim.review._controls import roomy
+from sim.review.sensitivity import LEAST_REQUESTS, Centre
 from sim.scenario import Cell, Scenario
 from sim.stats import Floats, Ratio
 from sim.stats.shares import Share, ratio_of_means
@@ -36,8 +37,6 @@ from sim.sweep import run
 
 BUDGET: Final = 400_000
 """Requests of all ablations together, where no number of pairs is asked for."""
-LEAST_REQUESTS: Final = 20
-"""What a replication counts for at least: it has to be built and stored."""
 MOST: Final = 2
 """Mechanisms that are switched off, each by itself; the one that moved most first."""
 FEWEST: Final = 4
@@ -129,26 +128,14 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The two arms as they were run."""
+    """The two arms as they were run, baseline first."""
 
-    scenario: Scenario
-    """Of these two arms alone."""
-    candidate: str
-    change: str
-    """Path of the field in which they differ."""
-    arms: tuple[Arm, Arm]
+    centre: Centre
     tables: tuple[Tables, Tables]
     entries: Sequence[Entry]
+    """Their ledger, line by line."""
     moved: pl.DataFrame
-    paired: Ratio
-    pairs: int
-    requests: int
-    """Of a replication, in the arm that has more."""
-
-    @property
-    def metric(self) -> str:
-        """The metric that decides."""
-        return self.scenario.metrics[0]
+    """By pair, what the candidate's ledger has over the baseline's, in nanoseconds."""
 
 
 def undone(tables: Tables) -> int:
@@ -165,9 +152,9 @@ def of_arm(found: Found, result: Result, taking: Sequence[str], mechanism: str, 
     tables = own.tables()
     return _ablation(
         found,
-        (found.arms[0], own),
+        (found.centre.arms[0], own),
         differences_of(ledger(found.tables[0]), ledger(tables)),
-        result.comparison(own.name, found.metric).paired,
+        result.comparison(own.name, found.centre.metric).paired,
         mechanism=mechanism,
         lost=max(undone(tables) - undone(found.tables[1]), 0),
         arm=own.name,
@@ -182,16 +169,16 @@ def _ablation(
     """Over the pairs that both have."""
     both = found.moved.join(own.select("pair"), on="pair", how="semi")
     pairs = both.height
-    whole, without = (_logs(one, other, found.metric, pairs) for one, other in (found.arms, arms))
+    whole, without = (_logs(one, other, found.centre.metric, pairs) for one, other in (found.centre.arms, arms))
     known = ~(np.isnan(whole) | np.isnan(without))
-    cut = [replace(arm, values=arm.values.head(pairs)) for arm in found.arms]
-    blocked = next((each for each in reversed(found.arms) if each.is_blocked and each.placed is not None), None)
+    cut = [replace(arm, values=arm.values.head(pairs)) for arm in found.centre.arms]
+    blocked = next((each for each in reversed(found.centre.arms) if each.is_blocked and each.placed is not None), None)
     strata = blocked.placed.strata(blocked.values["pair"][:pairs]) if blocked and blocked.placed else None
     return Ablation(
         mechanism=mechanism,
         moved=both,
         own=own.join(both.select("pair"), on="pair", how="semi"),
-        whole=compare_arms(cut[0], cut[1], found.metric).paired,
+        whole=compare_arms(cut[0], cut[1], found.centre.metric).paired,
         ratio=ratio,
         share=ratio_of_means(whole - without, whole, strata) if known.all() and pairs else None,
         **more,
@@ -210,43 +197,29 @@ def _logs(base: Arm, arm: Arm, metric: str, pairs: int) -> Floats:
 def ablate(
     found: Found,
     pairs: int | None,
+    by_arm: Ablation | None = None,
     *,
     out: Path,
-    besides: str | None = None,
     jobs: int | None = 1,
     fresh: bool = False,
     told: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Ablations:
-    """Switch off what moved most. ``pairs``: of each ablation; None: as many as a budget allows; 0: none is made.
+    """That of an arm, and what moved most switched off besides, unless the arm shows the cause.
 
-    ``besides``: a mechanism that an arm takes away already.
+    ``pairs``: of each ablation; None: as many as a budget allows; 0: none is made.
     """
+    made = () if by_arm is None else (by_arm,)
+    if by_arm is not None and by_arm.is_cause:
+        return Ablations(made)
     if pairs == 0:
-        return Ablations(notes=("no pairs were asked for (windtunnel review --ablation-pairs)",))
-    if found.paired.lo is None or found.paired.hi is None or found.paired.lo <= 1 <= found.paired.hi:
-        return Ablations(notes=(f"the arms are not told apart in {found.metric}, so that nothing asks for a cause",))
-    switches: dict[str, tuple[Switch, Scenario]] = {}
+        return Ablations(made, ("no pairs were asked for (windtunnel review --ablation-pairs)",))
+    paired, metric = found.centre.paired, found.centre.metric
+    if paired.lo is None or paired.hi is None or paired.lo <= 1 <= paired.hi:
+        return Ablations(made, (f"the arms are not told apart in {metric}, so that nothing asks for a cause",))
     notes: list[str] = []
-    taken = ALIKE if besides in ALIKE else (besides,)
-    for name in moved_most(found):
-        if len(switches) < MOST and name not in taken:
-            made = _variant(found, name)
-            if isinstance(made, str):
-                notes.append(f"{name}: {made}")
-            elif all(made[0] != each for each, _ in switches.values()):
-                switches[name] = made
-    count = min(found.pairs, pairs) if pairs else 0
-    while switches and not count:
-        afford = BUDGET // (2 * len(switches) * max(found.requests, LEAST_REQUESTS))
-        if afford >= min(FEWEST, found.pairs):
-            count = min(found.pairs, afford)
-        else:
-            last, _ = switches.popitem()
-            notes.append(
-                f"{last}: {found.requests:,} requests a replication leave no room for it within {BUDGET:,} requests "
-                "(--ablation-pairs makes it)"
-            )
+    switches = _switches(found, by_arm.mechanism if by_arm else None, notes)
+    count = _affordable(found.centre, switches, pairs, notes)
     ablations = []
     for name, (switch, scenario) in switches.items():
         (told or (lambda _: None))(f"ablation: {switch.off}, 2 arms x {count} pairs = {2 * count:,} runs")
@@ -259,7 +232,39 @@ def ablate(
             notes.append(f"{name}: {result.failures} replications failed with {switch.off}")
             continue
         ablations.append(_of_both(found, name, switch, result))
-    return Ablations(tuple(ablations), tuple(notes))
+    return Ablations((*made, *ablations), tuple(notes))
+
+
+def _switches(found: Found, besides: str | None, notes: list[str]) -> dict[str, tuple[Switch, Scenario]]:
+    """By mechanism, those that moved most and both arms with them off; ``besides``: one that an arm takes away."""
+    switches: dict[str, tuple[Switch, Scenario]] = {}
+    taken = ALIKE if besides in ALIKE else (besides,)
+    for name in moved_most(found):
+        if len(switches) < MOST and name not in taken:
+            made = _variant(found, name)
+            if isinstance(made, str):
+                notes.append(f"{name}: {made}")
+            elif all(made[0] != each for each, _ in switches.values()):
+                switches[name] = made
+    return switches
+
+
+def _affordable(
+    centre: Centre, switches: dict[str, tuple[Switch, Scenario]], pairs: int | None, notes: list[str]
+) -> int:
+    """Pairs of each ablation; what has no room within the budget is taken from the switches, the last one first."""
+    count = min(centre.pairs, pairs) if pairs else 0
+    while switches and not count:
+        afford = BUDGET // (2 * len(switches) * max(centre.requests, LEAST_REQUESTS))
+        if afford >= min(FEWEST, centre.pairs):
+            count = min(centre.pairs, afford)
+        else:
+            last, _ = switches.popitem()
+            notes.append(
+                f"{last}: {centre.requests:,} requests a replication leave no room for it within {BUDGET:,} requests "
+                "(--ablation-pairs makes it)"
+            )
+    return count
 
 
 def moved_most(found: Found, least: float = LEAST) -> list[str]:
@@ -270,7 +275,7 @@ def moved_most(found: Found, least: float = LEAST) -> list[str]:
 
 
 def _of_both(found: Found, name: str, switch: Switch, result: Result) -> Ablation:
-    arms = result.arms[found.scenario.baseline], result.arms[found.candidate]
+    arms = result.arms[found.centre.scenario.baseline], result.arms[found.centre.candidate]
     tables = arms[0].tables(), arms[1].tables()
     pairs = min(arm.values.height for arm in arms)
     before = sum(undone(_first(each, pairs)) for each in found.tables)
@@ -278,7 +283,7 @@ def _of_both(found: Found, name: str, switch: Switch, result: Result) -> Ablatio
         found,
         arms,
         differences_of(*(ledger(each) for each in tables)),
-        result.comparison(found.candidate, found.metric).paired,
+        result.comparison(found.centre.candidate, found.centre.metric).paired,
         mechanism=name,
         lost=max(sum(undone(each) for each in tables) - before, 0),
         off=switch.off,
@@ -292,15 +297,15 @@ def _first(tables: Tables, pairs: int) -> Tables:
 
 def _variant(found: Found, name: str) -> tuple[Switch, Scenario] | str:
     """Both arms with a mechanism off; why not, where that cannot be."""
-    scenario = found.scenario
-    switch = switch_of(name, scenario, found.candidate, found.change)
+    scenario = found.centre.scenario
+    switch = switch_of(name, scenario, found.centre.candidate, found.centre.change)
     if isinstance(switch, str):
         return switch
     try:
         arms = {arm: with_fields(cell, switch.settings) for arm, cell in scenario.arms.items()}
     except ScenarioError as error:
         return f"{switch.off} cannot be set ({str(error).partition(': ')[2] or error})"
-    if arms[scenario.baseline].hash == arms[found.candidate].hash:
+    if arms[scenario.baseline].hash == arms[found.centre.candidate].hash:
         return f"with {switch.off} the arms are the same: that is the change itself"
     return switch, replace(scenario, arms=arms)
 

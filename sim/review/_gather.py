@@ -227,28 +227,12 @@ def gather(
         told=told,
         progress=progress,
     )
-    world = Found(
-        centre.scenario,
-        candidate,
-        change[0],
-        centre.arms,
-        (tables[base], tables[candidate]),
-        entries(*ledgers),
-        differences_of(*ledgers),
-        centre.paired,
-        pairs,
-        centre.requests,
-    )
+    world = Found(centre, (tables[base], tables[candidate]), entries(*ledgers), differences_of(*ledgers))
     by_arm = None
     if taken is not None:
         said = scenario.ablations.get(taking[0])
         by_arm = of_arm(world, result, taking, said.mechanism if said else moved_most(world, least=0)[0], taken)
-    own = Ablations()
-    if by_arm is None or not by_arm.is_cause:
-        besides = by_arm.mechanism if by_arm else None
-        own = ablate(
-            world, ablation_pairs, out=out, besides=besides, jobs=jobs, fresh=fresh, told=told, progress=progress
-        )
+    ablations = ablate(world, ablation_pairs, by_arm, out=out, jobs=jobs, fresh=fresh, told=told, progress=progress)
     return Evidence(
         scenario=scenario,
         baseline=base,
@@ -260,7 +244,7 @@ def gather(
         tables=tables,
         ledger=list(world.entries),
         moved=world.moved,
-        ablations=own if by_arm is None else replace(own, made=(by_arm, *own.made)),
+        ablations=ablations,
         arithmetic={name: arithmetic(scenario.arms[name]) for name in arms},
         assumptions=registered(centre),
         sensitivity=varied,

@@ -90,9 +90,7 @@ def _extent(found: Sensitivity, budget: Budget) -> str:
 def sizes_said(ev: Evidence, found: Sensitivity) -> str:
     """Sizes of the job or the fleet at which the candidate is the worse arm, in a sentence; empty where none is."""
     bad = [
-        f"{each.bad.removesuffix(')')}, here {each.knob.value})"
-        if each.bad.endswith(")")
-        else f"{each.bad} (here {each.knob.value})"
+        each.bad_here
         for each in found.break_evens
         if each.is_condition and each.line == "worse" and each.bad != "engines < 2"  # one leaves nothing to route
     ]

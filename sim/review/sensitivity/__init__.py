@@ -15,7 +15,7 @@ gives the same numbers on any machine.
 
 from sim.review.sensitivity._bars import Bar, End
 from sim.review.sensitivity._break_evens import BreakEven
-from sim.review.sensitivity._budget import BUDGET, Budget
+from sim.review.sensitivity._budget import BUDGET, LEAST_REQUESTS, Budget
 from sim.review.sensitivity._centre import Centre
 from sim.review.sensitivity._grid import Grid, Tile
 from sim.review.sensitivity._joint import Joint
@@ -24,6 +24,7 @@ from sim.review.sensitivity._worth import Worth
 
 __all__ = [
     "BUDGET",
+    "LEAST_REQUESTS",
     "Bar",
     "BreakEven",
     "Budget",

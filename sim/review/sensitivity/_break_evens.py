@@ -37,6 +37,8 @@ class BreakEven:
     """On which side the candidate is on the bad side of the line."""
     bad: str
     """That side in short: "groups < 12"."""
+    bad_here: str
+    """The same with the number as it stands: "groups < 12 (here 16)"."""
     says: str
 
 
@@ -131,23 +133,26 @@ def _break_even(centre: Centre, root: _Root, where: Crossing) -> BreakEven:
     low, high = ("…" if each is None else knob.shown(_level(knob, each)) for each in where.interval)
     verb = "loses" if root.line == "worse" else f"gains less than {percent(centre.interest)}"
     ends = " and ".join(knob.shown(_level(knob, each)) for each in where.bracket)
-    bad = f"{knob.name} {sign} {_value(knob, value)}"
+    bad, bad_here = (_side(knob, sign, value, *more) for more in ((), (f"here {knob.value}",)))
     says = (
         f"{centre.candidate} {verb} if {bad}{_an_engine(centre, knob, value)} "
         f"(95 %: {low} to {high}; runs at {ends} lie on different sides)"
     )
-    return BreakEven(knob, root.is_condition, root.line, where.value, where.bracket, where.interval, loses, bad, says)
+    return BreakEven(
+        knob, root.is_condition, root.line, where.value, where.bracket, where.interval, loses, bad, bad_here, says
+    )
 
 
 def _level(knob: Knob, value: float) -> Level:
     return round(value) if knob.is_whole else value
 
 
-def _value(knob: Knob, value: float) -> str:
-    """A break-even as it is read: factors of one number as that number too."""
+def _side(knob: Knob, sign: str, value: float, *notes: str) -> str:
+    """A side of a break-even as it is read: factors of one number as that number too."""
+    said = knob.shown(value)
     if knob.is_factor and len(knob.present) == 1 and isinstance(knob.present[0], int | float):
-        return f"{knob.present[0] * value:,.4g} (× {value:.3g})"
-    return knob.shown(value)
+        said, notes = f"{knob.present[0] * value:,.4g}", (f"× {value:.3g}", *notes)
+    return f"{knob.name} {sign} {said}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _an_engine(centre: Centre, knob: Knob, value: float) -> str:

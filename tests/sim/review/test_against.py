@@ -68,6 +68,7 @@ def varied(ratio: float, *, flips: bool) -> Sensitivity:
         interval=(2.1, 2.3),
         loses="above",
         bad="host time of a step > 2.2",
+        bad_here="host time of a step > 2.2 (here 1.5)",
         says="group loses above 2.2",
     )
     return Sensitivity(20, 20, "RUN", (Bar(knob, (end,)),), (), (crossing,), None, (), None, ())
